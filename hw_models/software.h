@@ -1,0 +1,110 @@
+/* The software stack's habits: what a framework adds to the arithmetic. Files are hw_models/software/NAME.json, schema "memwall.software/1", with provenance:
+ * `ideal` (nothing costs, everything overlaps), `megatron` (2022: fused softmax, no flash attention), `megatron-flash`, `deepspeed`, `pytorch-eager` (DDP under
+ * autocast), `torchtitan` (FSDP2) and `torchtitan-compile`. {"base": "megatron", "kernels": {"flash_attention": true}} changes one.
+ *
+ *     struct software software;
+ *     TRY(software_load(&software, "megatron", error));     // plain data: copy it freely, nothing to free */
+#ifndef MEMWALL_HW_MODELS_SOFTWARE_H
+#define MEMWALL_HW_MODELS_SOFTWARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/base/json.h"
+#include "sim/ir/kernel.h"
+
+#define SOFTWARE_ALLOCATOR_TABLE(X)                                                                                    \
+    X(ALLOCATOR_EXACT, "exact")                                                                                        \
+    X(ALLOCATOR_BEST_FIT, "best_fit")                                                                                  \
+    X(ALLOCATOR_CACHING, "caching")
+
+enum software_allocator {
+#define X(name, word) name,
+    SOFTWARE_ALLOCATOR_TABLE(X)
+#undef X
+};
+
+enum { SOFTWARE_SOURCES_MAX = 48 };
+
+/* Which field or group ("host.launch_us", "host") comes from where. */
+struct software_source {
+    char field[48], source[192];
+    bool estimated;
+};
+
+struct software {
+    char name[64];
+    char title[128];
+    /* host time */
+    double launch_host_s;       /* host time to issue one kernel, framework included */
+    double collective_host_s;   /* to issue one collective */
+    double copy_host_s;         /* to issue one asynchronous copy */
+    double pass_host_s;         /* per layer and pass: module calls, autograd bookkeeping */
+    double micro_batch_host_s;  /* per micro-batch: data loading, schedule logic */
+    double step_host_s;         /* per step: zero_grad, loss logging, scaler synchronisation */
+    uint32_t launch_ahead;      /* launches the host may run ahead of the device; 0: unlimited */
+    bool pipeline_synchronises; /* host waits after each pipeline send/receive (batch_isend_irecv, then synchronize) */
+    bool graphs;                /* launches replayed as graphs: launch_host_s is per graph node */
+    /* kernels */
+    bool
+        fused_kernels; /* bias, activation, dropout, masked softmax fused as the framework's own or compiled kernels do */
+    bool flash_attention;        /* attention as one kernel that keeps no scores */
+    bool fused_optimizer;        /* one multi-tensor launch per optimizer_launches, not per tensor */
+    uint32_t optimizer_launches; /* kernels of one optimizer step; per parameter tensor when not fused */
+    /* numbers: what mixed-precision training keeps, in bytes per parameter (before ZeRO divides them):
+     *                  weight  gradient  master  moments  sum
+     *     megatron        2       4        4        8      18   fp16 weights, fp32 accumulated gradient, fp32 master
+     *     deepspeed       2       2        4        8      16
+     *     torchtitan      4       4        0        8      16   fp32 sharded weights are the master; layers gathered as bf16 copies */
+    enum dtype gradient_dtype; /* of the accumulated gradient */
+    double weight_bytes;       /* resident weights */
+    double
+        gathered_bytes; /* of a gathered (ZeRO-3, FSDP) or cast copy used by the kernels; = weight_bytes where weights are used as they are */
+    double gradient_bytes;   /* accumulated gradient: the size of gradient_dtype */
+    double reduce_bytes;     /* gradient on the wire in data-parallel reduction */
+    double master_bytes;     /* separate fp32 copy; 0: the weights are it */
+    double moments_bytes;    /* Adam m and v */
+    uint32_t vocab_multiple; /* padding of the vocabulary: multiple of vocab_multiple * TP; 0: only to divide */
+    /* communication */
+    double bucket_bytes;           /* data-parallel gradient bucket; 0: one for all */
+    bool overlap_gradient_reduce;  /* buckets reduced while backward runs */
+    bool overlap_parameter_gather; /* ZeRO: gathers prefetched */
+    bool overlap_tensor_parallel;  /* backward TP collective beside the weight-gradient GEMM */
+    bool overlap_pipeline;         /* sends and receives beside compute */
+    bool scatter_gather_pipeline;  /* without sequence parallelism: each tensor rank sends 1/t of a boundary tensor, the
+                                      receivers gather it (Narayanan et al. 2021, section 4.1) */
+    uint32_t prefetch_layers;      /* ZeRO-3 / FSDP: layers gathered ahead */
+    /* memory */
+    enum software_allocator allocator;
+    double context_bytes;   /* added to the machine's own context line */
+    double workspace_bytes; /* framework scratch beside the machine's BLAS workspace */
+    bool nccl_buffers;      /* charge communicator buffers */
+    bool runtime_memory;    /* charge the machine's context and BLAS workspace; false only for `ideal` */
+    struct software_source sources[SOFTWARE_SOURCES_MAX];
+    uint32_t source_count;
+};
+
+/* A library name, a path (with '/' or ending in ".json"), or a JSON value (object, or a string as before). On error *software is zeroed. */
+enum status software_load(struct software *software, const char *name_or_path, struct error *error);
+enum status software_from_json(struct software *software, const struct json *value, struct error *error);
+uint32_t software_library_count(void);
+const char *software_library_name(uint32_t index);
+const char *software_library_text(uint32_t index, size_t *length);
+
+/* As machine_source_of: the longest matching prefix, the last where equal. */
+const struct software_source *software_source_of(const struct software *software, const char *field);
+
+/* All scalars as a file names them, for `explain` and `list`. `text` is set for words (dtype, allocator), else NULL; booleans are 0 or 1. */
+struct software_field_value {
+    const char *section, *key;
+    double value;
+    const char *text;
+};
+uint32_t software_field_count(void);
+void software_field_get(const struct software *software, uint32_t index, struct software_field_value *value);
+
+/* weight + gradient + master + moments. */
+double software_state_bytes(const struct software *software);
+const char *software_allocator_word(enum software_allocator allocator);
+
+#endif

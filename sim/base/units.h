@@ -1,0 +1,27 @@
+/* Units: the only place where one unit becomes another, and where quantities become text.
+ *
+ * Time is int64_t picoseconds (106 days fit). Bytes are uint64_t. Rates are double. GB is 1e9 bytes, GiB 2^30. */
+#ifndef MEMWALL_BASE_UNITS_H
+#define MEMWALL_BASE_UNITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PS_PER_S      1000000000000LL
+#define PS_PER_US     1000000LL
+#define TIME_NEVER_PS INT64_MAX
+#define GIB           1073741824.0
+#define MIB           1048576.0
+
+/* Seconds to picoseconds, rounded up: an activity never ends before its work is done. Negative or NaN asserts; too large
+ * saturates to TIME_NEVER_PS. */
+int64_t ps_from_s(double seconds);
+double s_from_ps(int64_t ps);
+
+/* Text with a fitting unit, three significant digits: "13.7 s", "412 us", "61.2 GiB", "25.5 GB/s", "1.41 TFLOP/s". Returns `buffer`. */
+const char *text_time_ps(int64_t ps, char *buffer, size_t size);
+const char *text_bytes(double bytes, char *buffer, size_t size);
+const char *text_bytes_per_s(double bytes_per_s, char *buffer, size_t size);
+const char *text_flops_per_s(double flops_per_s, char *buffer, size_t size);
+
+#endif

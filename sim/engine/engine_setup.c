@@ -1,0 +1,144 @@
+/* Sizes and links of a run: everything the loop needs is laid out here. */
+#include "sim/engine/engine_internal.h"
+
+#include "sim/base/units.h"
+
+#include "sim/base/check.h"
+
+static enum status allocate(struct engine *e, struct error *error)
+{
+    const struct schedule *s = e->schedule;
+    struct arena *arena = &e->arena, *kept = &e->timeline->arena;
+    e->nodes = arena_array(arena, struct op_node, (size_t)s->op_count + 1);
+    e->successors = arena_array(arena, uint32_t, s->dependency_count);
+    e->slots = arena_array(arena, struct queue_slot, s->queue_count);
+    e->queue_ranks = arena_array(arena, uint32_t, s->queue_count);
+    e->hosts = arena_array(arena, struct host_thread, s->rank_count);
+    e->match_first = arena_array(arena, uint32_t, (size_t)s->match_count + 1);
+    e->match_ops = arena_array(arena, uint32_t, s->op_count);
+    e->match_arrived = arena_array(arena, uint32_t, s->match_count);
+    e->ready = arena_array(arena, uint32_t, s->queue_count);
+    e->batch = arena_array(arena, uint32_t, s->queue_count);
+    e->waiters = arena_array(arena, uint32_t, s->queue_count);
+    e->timeline->ops = arena_array(kept, struct op_times, s->op_count);
+    e->timeline->spaces = arena_array(kept, struct space_use, s->space_count);
+    e->timeline->resources = arena_array(kept, struct resource_traffic, e->table->resource_count);
+    if (e->nodes == NULL || e->successors == NULL || e->slots == NULL || e->queue_ranks == NULL || e->hosts == NULL ||
+        e->match_first == NULL || e->match_ops == NULL || e->match_arrived == NULL || e->ready == NULL ||
+        e->batch == NULL || e->waiters == NULL || e->timeline->ops == NULL || e->timeline->spaces == NULL ||
+        e->timeline->resources == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory to run %u ops", s->op_count);
+    }
+    e->times = e->timeline->ops;
+    e->timeline->op_count = s->op_count;
+    e->timeline->space_count = s->space_count;
+    e->timeline->resource_count = e->table->resource_count;
+    return STATUS_OK;
+}
+
+/* Gates, queue order, and dependencies turned round into successor lists. */
+static void link_ops(struct engine *e)
+{
+    const struct schedule *s = e->schedule;
+    uint32_t *last = e->ready; /* borrowed: the last op of each queue so far */
+    for (uint32_t q = 0; q < s->queue_count; q++) {
+        last[q] = SCHED_NONE;
+        e->queue_ranks[q] = s->queues[q].rank;
+    }
+    for (uint32_t i = 0; i < s->op_count; i++) {
+        const struct sched_op *op = &s->ops[i];
+        struct op_node *node = &e->nodes[i];
+        node->cost = e->table->op_costs[i];
+        node->gates = 1 + (uint32_t)op->dependency_count;
+        node->next = SCHED_NONE;
+        if (last[op->queue] != SCHED_NONE) {
+            e->nodes[last[op->queue]].next = i;
+            node->gates++;
+        }
+        last[op->queue] = i;
+        for (uint32_t d = 0; d < op->dependency_count; d++) {
+            /* Counted one place up, so that the running sum below leaves each list's start where it belongs. */
+            e->nodes[s->dependencies[op->first_dependency + d] + 1].first_successor++;
+        }
+    }
+    for (uint32_t i = 0; i < s->op_count; i++) {
+        e->nodes[i + 1].first_successor += e->nodes[i].first_successor;
+    }
+    /* Fill from the back, so that each list is in op order and first_successor moves down from the end to the start. */
+    for (uint32_t i = s->op_count; i-- > 0;) {
+        const struct sched_op *op = &s->ops[i];
+        for (uint32_t d = op->dependency_count; d-- > 0;) {
+            uint32_t before = s->dependencies[op->first_dependency + d];
+            e->successors[--e->nodes[before + 1].first_successor] = i;
+        }
+    }
+    /* Now node i + 1 holds the start of the list of op i: shift. */
+    for (uint32_t i = 0; i < s->op_count; i++) {
+        e->nodes[i].first_successor = e->nodes[i + 1].first_successor;
+    }
+    e->nodes[s->op_count].first_successor = 0;
+    for (uint32_t i = 0; i < s->op_count; i++) {
+        e->nodes[s->op_count].first_successor += s->ops[i].dependency_count;
+    }
+}
+
+static void link_matches(struct engine *e)
+{
+    const struct schedule *s = e->schedule;
+    for (uint32_t i = 0; i < s->op_count; i++) {
+        if (s->ops[i].match != SCHED_NONE) {
+            e->match_first[s->ops[i].match + 1]++;
+        }
+    }
+    for (uint32_t m = 0; m < s->match_count; m++) {
+        e->match_first[m + 1] += e->match_first[m];
+    }
+    for (uint32_t i = 0; i < s->op_count; i++) {
+        uint32_t match = s->ops[i].match;
+        if (match != SCHED_NONE) {
+            e->match_ops[e->match_first[match] + e->match_arrived[match]++] = i;
+        }
+    }
+    for (uint32_t m = 0; m < s->match_count; m++) {
+        e->match_arrived[m] = 0;
+    }
+}
+
+/* The activity of matched ops runs in the slot of the first one's queue. */
+static enum status setup_fluid(struct engine *e, struct error *error)
+{
+    const struct schedule *s = e->schedule;
+    uint32_t *slot_uses = e->batch; /* borrowed */
+    for (uint32_t i = 0; i < s->op_count; i++) {
+        uint32_t match = s->ops[i].match;
+        if (match == SCHED_NONE || e->match_ops[e->match_first[match]] == i) {
+            uint32_t uses = e->table->costs[e->nodes[i].cost].use_count;
+            uint32_t *most = &slot_uses[s->ops[i].queue];
+            *most = *most < uses ? uses : *most;
+        }
+    }
+    return fluid_init(&e->fluid, &e->arena, e->table->capacities, e->table->resource_count, slot_uses, s->queue_count,
+                      error);
+}
+
+enum status engine_setup(struct engine *e, struct error *error)
+{
+    const struct schedule *s = e->schedule;
+    TRY(allocate(e, error));
+    link_ops(e);
+    link_matches(e);
+    TRY(setup_fluid(e, error));
+    TRY(evq_init(&e->queue, &e->arena, s->queue_count, error));
+    TRY(pools_init(&e->pools, s, e->timeline->spaces, &e->arena, error));
+    for (uint32_t r = 0; r < s->rank_count; r++) {
+        e->hosts[r] = (struct host_thread){
+            .next = s->ranks[r].first_op,
+            .end = s->ranks[r].first_op + s->ranks[r].op_count,
+            .waits_for = SCHED_NONE,
+        };
+    }
+    for (uint32_t i = 0; i < s->op_count; i++) {
+        e->times[i] = (struct op_times){ TIME_NEVER_PS, TIME_NEVER_PS, TIME_NEVER_PS, TIME_NEVER_PS, TIME_NEVER_PS, 0 };
+    }
+    return STATUS_OK;
+}

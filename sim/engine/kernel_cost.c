@@ -1,0 +1,174 @@
+#include "sim/engine/kernel_cost.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "sim/base/check.h"
+
+/* Share of a step over which the continuous ceiling rises: at x = n + 0.125 it has reached n + 1. */
+static const double CEILING_RISE = 0.125;
+
+static const double GEMM_TILE_AREA = 256.0 * 128.0; /* the largest tile of cuBLAS on every generation modelled */
+
+/* Output tiles that cuBLAS kernels are built for, largest first. */
+static const struct gemm_tile {
+    double m, n;
+} GEMM_TILES[] = { { 256, 128 }, { 128, 256 }, { 128, 128 }, { 256, 64 },
+                   { 64, 256 },  { 128, 64 },  { 64, 128 },  { 64, 64 } };
+
+static const double GEMM_SPLITS[] = { 1, 2, 3, 4, 6, 8 };
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+static double soft_ceiling(double x)
+{
+    if (x <= 1) {
+        return 1;
+    }
+    double whole = floor(x);
+    double step = fmin(1, (x - whole) / CEILING_RISE);
+    return whole + step * step * (3 - 2 * step);
+}
+
+/* (a^p + b^p)^(1/p): between the sum (p = 1) and the maximum (p large). */
+static double power_sum(double a, double b, double exponent)
+{
+    double greatest = fmax(a, b), least = fmin(a, b);
+    return greatest > 0 ? greatest * pow(1 + pow(least / greatest, exponent), 1 / exponent) : 0;
+}
+
+/* Constants and peak to use for `dtype`: its own, or borrowed from the nearest dtype that has some. */
+static const double *gemm_constants(const struct machine_gpu *gpu, enum dtype dtype, double *peak)
+{
+    static const double FALLBACK[GEMM_CONSTANT_COUNT] = { 0.8, 1, 0, 3, 0.25, 1e-6, 0.6, 0.7, 1e-5, 1, 1, 3e-6 };
+    static const enum dtype ORDER[DTYPE_COUNT][4] = {
+        [DTYPE_FP32] = { DTYPE_FP32, DTYPE_TF32, DTYPE_FP16, DTYPE_BF16 },
+        [DTYPE_TF32] = { DTYPE_TF32, DTYPE_BF16, DTYPE_FP16, DTYPE_FP32 },
+        [DTYPE_FP16] = { DTYPE_FP16, DTYPE_BF16, DTYPE_TF32, DTYPE_FP32 },
+        [DTYPE_BF16] = { DTYPE_BF16, DTYPE_FP16, DTYPE_TF32, DTYPE_FP32 },
+        [DTYPE_FP8] = { DTYPE_FP8, DTYPE_BF16, DTYPE_FP16, DTYPE_TF32 },
+    };
+    *peak = gpu->peak_flops[dtype];
+    const double *constants = FALLBACK;
+    for (size_t i = COUNT(ORDER[dtype]); i-- > 0;) {
+        enum dtype other = ORDER[dtype][i];
+        if (gpu->gemm[other].present) {
+            constants = gpu->gemm[other].values;
+        }
+        if (gpu->peak_flops[dtype] <= 0 && gpu->peak_flops[other] > 0) {
+            *peak = gpu->peak_flops[other];
+        }
+    }
+    if (*peak <= 0) {
+        *peak = gpu->peak_flops[DTYPE_FP32];
+    }
+    CHECK(*peak > 0);
+    return constants;
+}
+
+static void gemm_cost(const struct machine_gpu *gpu, const struct kernel *kernel, struct kernel_cost *cost)
+{
+    double peak;
+    const double *c = gemm_constants(gpu, (enum dtype)kernel->dtype, &peak);
+    double launches = kernel->launches, sms = gpu->sm_count;
+    double m = (double)kernel->m, n = (double)kernel->n, k = (double)kernel->k, batch = (double)kernel->batch;
+    double layout = kernel->layout == GEMM_TN ? c[GEMM_TN_FACTOR] : kernel->layout == GEMM_NT ? c[GEMM_NT_FACTOR] : 1;
+    double bytes = (kernel->bytes_read + kernel->bytes_written) / launches;
+    double traffic = kernel->bytes_written / launches * (kernel->flags & KERNEL_FLAG_ACCUMULATE ? 2 : 1);
+    double output_s_per_element = c[GEMM_OUTPUT_EXPOSED] * traffic / (batch * m * n) / gpu->hbm_bytes_per_s;
+    double sm_rate = c[GEMM_SM_EFFICIENCY] * peak / sms;
+    double best_s = INFINITY, best_tiles = 1;
+    for (size_t t = 0; t < COUNT(GEMM_TILES); t++) {
+        double area = GEMM_TILES[t].m * GEMM_TILES[t].n;
+        double loss = pow(GEMM_TILE_AREA / area, c[GEMM_TILE_LOSS]);
+        double grid = batch * soft_ceiling(m / GEMM_TILES[t].m) * soft_ceiling(n / GEMM_TILES[t].n);
+        for (size_t s = 0; s < COUNT(GEMM_SPLITS); s++) {
+            double tiles = grid * GEMM_SPLITS[s], waves = tiles / sms;
+            double wave_s =
+                2 * area * k / GEMM_SPLITS[s] / sm_rate * loss + c[GEMM_TILE_S] + output_s_per_element * area * sms;
+            double paid = waves <= 1 ? 1 : waves + c[GEMM_WAVE_SHARE] * (soft_ceiling(waves) - waves);
+            double total = paid * wave_s + (s > 0 ? c[GEMM_SPLIT_S] : 0);
+            if (total < best_s) {
+                best_s = total;
+                best_tiles = tiles;
+            }
+        }
+    }
+    best_s *= layout;
+    if (c[GEMM_BOOST_S] > 0) {
+        best_s /= 1 + (c[GEMM_BOOST] - 1) * c[GEMM_BOOST_S] / (c[GEMM_BOOST_S] + best_s);
+    }
+    cost->flop_s = launches * best_s;
+    cost->memory_s = launches * bytes / gpu->hbm_bytes_per_s;
+    cost->floor_s = launches * c[GEMM_FLOOR_S];
+    cost->alone_s = cost->floor_s + power_sum(cost->flop_s, cost->memory_s, c[GEMM_SHARPNESS]);
+    cost->tiles = best_tiles;
+}
+
+/* Query rows of one thread block of a fused attention (FlashAttention-2 and later). */
+static const double ATTENTION_ROWS = 128;
+
+/* How much of the longest block's time stands at the end while other SMs run dry; fitted on the 4k rows of
+ * simumax_measured_kernel_efficiency.csv, 4 to 128 heads, both systems (fit_kernels prints it). */
+static const double ATTENTION_TAIL = 0.6;
+
+static const double ATTENTION_SHARPNESS = 8; /* far from memory-bound at training lengths: nearly a maximum */
+
+/* Matrix products of head size k over the executed part of the score matrix: 2 forward, 5 backward (one recomputes the scores). */
+static void attention_cost(const struct machine_gpu *gpu, const struct kernel *kernel, struct kernel_cost *cost)
+{
+    double peak;
+    (void)gemm_constants(gpu, (enum dtype)kernel->dtype, &peak);
+    bool forward = kernel->kernel_class == KERNEL_ATTENTION_FORWARD;
+    double efficiency = forward ? gpu->attention_forward_efficiency : gpu->attention_backward_efficiency;
+    double launches = kernel->launches, sms = gpu->sm_count;
+    double m = (double)kernel->m, n = (double)kernel->n, k = (double)kernel->k, batch = (double)kernel->batch;
+    double executed = kernel->flags & KERNEL_FLAG_CAUSAL ? (m <= n ? 1 - m / (2 * n) : n / (2 * m)) : 1;
+    double rate = (efficiency > 0 ? efficiency : forward ? 0.55 : 0.45) * peak;
+    double per_row = (forward ? 4 : 10) * n * k;
+    double busy_s = batch * m * per_row * executed / rate;
+    double longest_s = fmin(m, ATTENTION_ROWS) * per_row / rate * sms;
+    cost->tiles = batch * soft_ceiling(m / ATTENTION_ROWS);
+    cost->flop_s = launches * fmax(busy_s + ATTENTION_TAIL * longest_s, longest_s);
+    cost->memory_s = (kernel->bytes_read + kernel->bytes_written) / gpu->hbm_bytes_per_s;
+    cost->floor_s = launches * gpu->kernel_floor_s;
+    cost->alone_s = cost->floor_s + power_sum(cost->flop_s, cost->memory_s, ATTENTION_SHARPNESS);
+}
+
+/* Bytes that one thread block of a streaming kernel handles: 256 threads, four 16-byte vectors each. */
+static const double STREAM_BLOCK_BYTES = 16384;
+
+static void stream_cost(const struct machine_gpu *gpu, const struct kernel *kernel, struct kernel_cost *cost)
+{
+    double launches = kernel->launches, bytes = kernel->bytes_read + kernel->bytes_written;
+    double efficiency = gpu->class_efficiency[kernel->kernel_class];
+    double peak = gpu->peak_flops[DTYPE_FP32];
+    cost->flop_s = peak > 0 ? kernel->flops / peak : 0;
+    cost->memory_s = bytes / (gpu->hbm_bytes_per_s * (efficiency > 0 ? efficiency : 0.8));
+    cost->floor_s = launches * gpu->kernel_floor_s;
+    cost->alone_s = cost->floor_s + fmax(cost->flop_s, cost->memory_s);
+    cost->tiles = fmax(1, bytes / launches / STREAM_BLOCK_BYTES);
+}
+
+void kernel_cost(const struct machine_gpu *gpu, const struct kernel *kernel, struct kernel_cost *cost)
+{
+    CHECK(kernel->launches >= 1 && kernel->kernel_class < KERNEL_CLASS_COUNT && kernel->dtype < DTYPE_COUNT);
+    CHECK(kernel->flops >= 0 && kernel->bytes_read >= 0 && kernel->bytes_written >= 0);
+    CHECK(gpu->hbm_bytes_per_s > 0 && gpu->sm_count > 0);
+    switch ((enum kernel_class)kernel->kernel_class) {
+    case KERNEL_GEMM: gemm_cost(gpu, kernel, cost); break;
+    case KERNEL_ATTENTION_FORWARD:
+    case KERNEL_ATTENTION_BACKWARD: attention_cost(gpu, kernel, cost); break;
+    case KERNEL_ELEMENTWISE:
+    case KERNEL_NORM:
+    case KERNEL_SOFTMAX:
+    case KERNEL_GATHER:
+    case KERNEL_OPTIMIZER:
+    case KERNEL_REDUCE: stream_cost(gpu, kernel, cost); break;
+    case KERNEL_CLASS_COUNT: break;
+    }
+    cost->hbm_bytes = kernel->bytes_read + kernel->bytes_written;
+    cost->sm_fraction = fmin(1, cost->tiles / gpu->sm_count);
+    cost->alone_s = fmax(cost->alone_s, 1e-9); /* no work at all still takes its turn */
+}

@@ -1,0 +1,38 @@
+/* How long one kernel takes alone on one GPU: launch floor + max(arithmetic, memory) by kernel class (DESIGN.md section 4, point 4).
+ *
+ * Matrix products follow a tile-and-wave model whose constants (hw_models/kernel_constants.h) are fitted per GPU generation and dtype to
+ * measured shapes by validate/tools/fit_kernels.c; tests/accuracy/a_kernels.c prints and holds their errors. With output tiles of a x b, K cut
+ * into s parts, W = s * batch * ceil'(m/a) * ceil'(n/b) / SMs waves, where ceil' is a continuous ceiling:
+ *
+ *     one wave   = 2 a b (k/s) / (sm_efficiency * peak / SMs) * loss(a, b) + tile_s + output_exposed * a b SMs * output bytes / HBM rate
+ *     sustained  = (W + wave_share * (ceil'(W) - W), at least 1) * one wave + (s > 1 ? split_s : 0), the least over tiles and cuts,
+ *                  times tn_factor or nt_factor
+ *     arithmetic = sustained / (1 + (boost - 1) * boost_s / (boost_s + sustained)): power limits act on long launches
+ *     memory     = bytes / HBM rate
+ *     alone      = floor_s + (arithmetic^p + memory^p)^(1/p) with p = sharpness
+ *
+ * Everything is continuous in m, n, k and batch, deterministic, and positive. A fused attention is its executed matrix products at the
+ * machine's attention efficiency plus the tail of its longest row of blocks; every other class is bytes over achieved bandwidth after a
+ * start-up ramp. Times are seconds on the device; what the host pays to launch is the software model's. */
+#ifndef MEMWALL_ENGINE_KERNEL_COST_H
+#define MEMWALL_ENGINE_KERNEL_COST_H
+
+#include "hw_models/kernel_constants.h"
+#include "hw_models/machine.h"
+#include "sim/ir/kernel.h"
+
+struct kernel_cost {
+    double alone_s;     /* all of the record's launches, without their launch cost on the host; > 0 */
+    double flop_s;      /* the arithmetic part of alone_s, were memory free */
+    double memory_s;    /* the memory part, were arithmetic free */
+    double floor_s;     /* the fixed part: launches * shortest kernel */
+    double hbm_bytes;   /* moved over alone_s: the demand on HBM is hbm_bytes / alone_s */
+    double sm_fraction; /* SMs that hold a block, of all; in (0, 1] */
+    double tiles;       /* thread blocks of one launch, >= 1: waves beside a collective that takes SMs away */
+};
+
+/* `kernel` must have launches >= 1 and finite, non-negative flops and bytes. A dtype without fitted constants borrows those of the nearest
+ * fitted dtype of the same GPU, against its own peak (the fp32 peak where it has none). */
+void kernel_cost(const struct machine_gpu *gpu, const struct kernel *kernel, struct kernel_cost *cost);
+
+#endif

@@ -1,0 +1,51 @@
+/* What the three parts of sched_verify share: for sim/ir/verify*.c alone.
+ *
+ *   verify.c           records: ranges, layout, tables, groups and matches
+ *   verify_order.c     runs the ops in an order of their causes, or names a cycle
+ *   verify_lifetime.c  buffers along that partial order */
+#ifndef MEMWALL_IR_VERIFY_INTERNAL_H
+#define MEMWALL_IR_VERIFY_INTERNAL_H
+
+#include "sim/base/arena.h"
+#include "sim/ir/schedule.h"
+
+enum { OP_NAME_BYTES = 200 };
+
+struct buffer_life {
+    uint32_t acquirer, releaser; /* ops, or SCHED_NONE */
+};
+
+struct verifier {
+    const struct schedule *s;
+    struct error *error;
+    struct arena scratch;
+
+    /* verify.c */
+    struct buffer_life *lives;              /* [buffer_count] */
+    uint32_t *match_start, *match_ops;      /* the ops of each match, rising */
+    uint32_t *rank_first_queue;             /* [rank_count + 1] */
+    uint8_t *local_queue;                   /* [queue_count]: its number within its rank */
+    uint32_t *queue_first, *next_in_queue;  /* op lists */
+    uint32_t *fence;                        /* [op_count]: the latest op the host waited for before; NULL when no op asks for it */
+
+    /* verify_order.c. An op's row says for every queue of its rank which op (plus 1) is the latest known to have ended when it starts; ops share rows
+     * until a dependency brings news. The row of row_of[op] * stride is at rows + row_of[op]. */
+    uint32_t *sequence; /* [op_count]: place in the order found, from 1; matched ops share one; 0: never ran */
+    uint32_t *row_of;
+    struct {
+        uint32_t *items;
+        size_t count, capacity;
+    } rows;
+
+    /* verify_lifetime.c */
+    uint32_t *stamps, *stack, stamp;
+    uint64_t steps_left;
+};
+
+/* "op 12, forward mb 3 (stage 2, compute)" */
+const char *verify_op_name(const struct verifier *v, uint32_t op, char buffer[OP_NAME_BYTES]);
+
+enum status verify_order(struct verifier *v);
+enum status verify_lifetimes(struct verifier *v);
+
+#endif

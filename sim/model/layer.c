@@ -1,0 +1,205 @@
+/* Building a layer's graph: checks of the degrees, this device's geometry, sums and peaks. */
+#include "sim/model/layer.h"
+
+#include <string.h>
+
+#include "sim/base/check.h"
+#include "sim/model/layer_build.h"
+#include "sim/model/model_ranges.h"
+
+const char *layer_kind_word(enum layer_kind kind)
+{
+    static const char *const words[] = { "embedding", "transformer", "head" };
+    CHECK((unsigned)kind < LAYER_KIND_COUNT);
+    return words[kind];
+}
+
+const char *layer_pass_word(enum layer_pass pass)
+{
+    static const char *const words[] = { "forward", "backward_input", "backward_weight" };
+    CHECK((unsigned)pass < PASS_COUNT);
+    return words[pass];
+}
+
+const char *layer_collective_word(enum layer_collective collective)
+{
+    static const char *const words[] = { "none", "all_reduce", "all_gather", "reduce_scatter" };
+    CHECK((unsigned)collective < sizeof words / sizeof words[0]);
+    return words[collective];
+}
+
+int64_t model_padded_vocab(const struct model *model, int64_t tensor, int64_t multiple)
+{
+    CHECK(tensor >= 1 && multiple >= 0);
+    int64_t unit = multiple == 0 ? tensor : multiple * tensor;
+    return (model->vocab + unit - 1) / unit * unit;
+}
+
+static enum status check_range(const char *name, int64_t value, int64_t max, struct error *error)
+{
+    if (value < 1 || value > max) {
+        return error_set(error, STATUS_BAD_INPUT, "%s is %lld: allowed are 1 to %lld", name, (long long)value,
+                         (long long)max);
+    }
+    return STATUS_OK;
+}
+
+static enum status check_divides(const char *what, int64_t value, int64_t tensor, struct error *error)
+{
+    if (value % tensor != 0) {
+        return error_set(error, STATUS_BAD_INPUT, "%s (%lld) must be divisible by the tensor-parallel degree %lld",
+                         what, (long long)value, (long long)tensor);
+    }
+    return STATUS_OK;
+}
+
+static enum status check_shape(const struct model *m, const struct layer_shape *shape, struct error *error)
+{
+    int64_t t = shape->tensor;
+    TRY(check_range("the micro-batch", shape->micro_batch, 1 << 20, error));
+    TRY(check_range("the sequence length", shape->sequence, MODEL_SEQUENCE_MAX, error));
+    TRY(check_range("the tensor-parallel degree", t, MODEL_HEADS_MAX, error));
+    if (shape->context != 1) {
+        return error_set(error, STATUS_UNSUPPORTED, "context-parallel degree %lld: only 1 is modelled",
+                         (long long)shape->context);
+    }
+    if ((unsigned)shape->dtype >= DTYPE_COUNT || shape->gradient_bytes < 0 || shape->gradient_bytes > 8) {
+        return error_set(error, STATUS_BAD_INPUT, "dtype %d with %lld gradient bytes is not known", (int)shape->dtype,
+                         (long long)shape->gradient_bytes);
+    }
+    TRY(check_divides("attention heads", m->heads, t, error));
+    TRY(check_divides("the feed-forward size", m->ffn, t, error));
+    if (m->kv_heads % t != 0 && t % m->kv_heads != 0) {
+        return error_set(error, STATUS_BAD_INPUT,
+                         "%lld key-value heads and tensor-parallel degree %lld: one must divide the other",
+                         (long long)m->kv_heads, (long long)t);
+    }
+    if (m->family == MODEL_VIT && shape->sequence != m->max_sequence) {
+        return error_set(error, STATUS_BAD_INPUT,
+                         "the sequence length is %lld, but %s sees %lld patches and a class token: %lld",
+                         (long long)shape->sequence, m->name, (long long)model_patches(m), (long long)m->max_sequence);
+    }
+    if (m->position_rows > 0 && shape->sequence > m->max_sequence) {
+        return error_set(error, STATUS_BAD_INPUT, "the sequence length %lld exceeds the %lld learned positions of %s",
+                         (long long)shape->sequence, (long long)m->max_sequence, m->name);
+    }
+    if (shape->sequence_parallel && t > 1 && shape->sequence % t != 0) {
+        return check_divides("with sequence parallelism, the sequence length", shape->sequence, t, error);
+    }
+    if (m->vocab > 0) {
+        if (shape->padded_vocab < m->vocab || shape->padded_vocab > 2 * (int64_t)MODEL_VOCAB_MAX) {
+            return error_set(error, STATUS_BAD_INPUT,
+                             "the padded vocabulary %lld must be at least the model's %lld and at most %lld",
+                             (long long)shape->padded_vocab, (long long)m->vocab, 2 * (long long)MODEL_VOCAB_MAX);
+        }
+        TRY(check_divides("the padded vocabulary", shape->padded_vocab, t, error));
+    }
+    return STATUS_OK;
+}
+
+static void set_geometry(struct layer_builder *b, const struct model *m, const struct layer_shape *shape)
+{
+    int64_t t = shape->tensor;
+    uint32_t element = shape->dtype == DTYPE_FP8 ? 2 : dtype_bytes(shape->dtype);
+    b->model = m;
+    b->shape = shape;
+    b->element = element;
+    b->gradient = shape->gradient_bytes > 0 ? (double)shape->gradient_bytes : b->element;
+    b->batch = shape->micro_batch;
+    b->sequence = shape->sequence;
+    b->tokens = b->batch * b->sequence;
+    b->parallel = t > 1;
+    b->sequence_parallel = shape->sequence_parallel && t > 1;
+    b->rows = b->sequence_parallel ? b->tokens / t : b->tokens;
+    b->hidden = m->hidden;
+    b->heads = m->heads / t;
+    b->query = b->heads * m->head_size;
+    b->key = (m->kv_heads >= t ? m->kv_heads / t : 1) * m->head_size;
+    b->ffn = m->ffn / t;
+    b->vocab = m->vocab > 0 ? shape->padded_vocab / t : 0;
+}
+
+/* Fill each op's transient bytes and the peaks from the lifetimes. A few dozen ops and lives: the plain double loop. */
+static void measure_lives(struct layer_builder *b)
+{
+    struct layer_graph *graph = b->graph;
+    for (uint32_t i = 0; i < graph->op_count; i++) {
+        double transient = 0, everything = 0;
+        bool forward = i < graph->forward_count;
+        for (uint32_t j = 0; j < b->live_count; j++) {
+            const struct layer_live *live = &b->lives[j];
+            /* An unclosed life is the pass's result: it ends with its pass. */
+            bool born_forward = live->first < graph->forward_count;
+            if (live->first <= i && i <= live->last && born_forward == forward) {
+                transient += live->saved ? 0.0 : live->bytes;
+                everything += live->bytes;
+            }
+        }
+        graph->ops[i].transient_bytes = transient;
+        double *peak = forward ? &graph->forward_transient_bytes : &graph->backward_transient_bytes;
+        *peak = transient > *peak ? transient : *peak;
+        if (forward && everything > graph->forward_unsaved_peak_bytes) {
+            graph->forward_unsaved_peak_bytes = everything;
+        }
+    }
+}
+
+static void sum_graph(struct layer_graph *graph)
+{
+    for (uint32_t i = 0; i < graph->saved_count; i++) {
+        const struct saved_tensor *saved = &graph->saved[i];
+        graph->saved_bytes_none += saved->selective_only ? 0.0 : saved->bytes;
+        graph->saved_bytes_selective += saved->attention_core ? 0.0 : saved->bytes;
+        graph->saved_bytes_full += saved->is_input ? saved->bytes : 0.0;
+    }
+    for (uint32_t i = 0; i < graph->op_count; i++) {
+        double *flops = i < graph->forward_count ? &graph->forward_flops : &graph->backward_flops;
+        *flops += graph->ops[i].kernel.flops;
+    }
+}
+
+/* Stable: B ops first, then W ops. */
+static enum status separate_weight_ops(struct layer_graph *graph, struct arena *arena, struct error *error)
+{
+    struct layer_op *sorted = arena_array(arena, struct layer_op, graph->op_count);
+    if (sorted == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a layer's operations");
+    }
+    uint32_t count = 0;
+    for (int weight = 0; weight < 2; weight++) {
+        for (uint32_t i = 0; i < graph->op_count; i++) {
+            if ((graph->ops[i].pass == PASS_BACKWARD_WEIGHT) == (weight == 1)) {
+                sorted[count++] = graph->ops[i];
+            }
+        }
+    }
+    graph->ops = sorted;
+    return STATUS_OK;
+}
+
+enum status layer_graph_build(struct layer_graph *graph, const struct model *model, enum layer_kind kind,
+                              const struct layer_shape *shape, struct arena *arena, struct error *error)
+{
+    struct layer_builder b = { .graph = graph, .pass = PASS_FORWARD };
+    *graph = (struct layer_graph){ .kind = kind };
+    TRY(check_shape(model, shape, error));
+    set_geometry(&b, model, shape);
+    graph->ops = arena_array(arena, struct layer_op, LAYER_OPS_MAX);
+    graph->saved = arena_array(arena, struct saved_tensor, LAYER_SAVED_MAX);
+    if (graph->ops == NULL || graph->saved == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a layer's operations");
+    }
+    switch (kind) {
+    case LAYER_EMBEDDING: build_embedding(&b); break;
+    case LAYER_TRANSFORMER: build_transformer(&b); break;
+    case LAYER_HEAD: build_head(&b); break;
+    case LAYER_KIND_COUNT: CHECK(false);
+    }
+    graph->boundary_bytes = (double)b.rows * (double)b.hidden * b.element;
+    measure_lives(&b);
+    sum_graph(graph);
+    if (shape->separate_backward_weight) {
+        TRY(separate_weight_ops(graph, arena, error));
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,91 @@
+/* Inside sim/model only: the builder that the three kinds of layers write their lists with.
+ *
+ * It numbers ops, sums bytes and FLOPs, and keeps a small table of lifetimes: live_open() before the op that produces a tensor, live_close() after the last op that reads it. From it
+ * come transient_bytes and the peaks. All sizes are double: exact up to 2^53, far above any tensor. */
+#ifndef MEMWALL_MODEL_LAYER_BUILD_H
+#define MEMWALL_MODEL_LAYER_BUILD_H
+
+#include "sim/model/layer.h"
+
+enum { LAYER_OPS_MAX = 96, LAYER_SAVED_MAX = 40, LAYER_LIVES_MAX = 96 };
+
+/* A tensor's life, in op numbers, both ends included. */
+struct layer_live {
+    double bytes;
+    uint32_t first, last;
+    bool saved; /* kept for the backward pass: counts only when a forward saves nothing */
+};
+
+struct layer_builder {
+    struct layer_graph *graph;
+    const struct model *model;
+    const struct layer_shape *shape;
+    enum layer_pass pass;
+    bool core;           /* ops added now belong to the attention core */
+    bool keep_next;      /* selective_ops: the next forward op's output is kept, so it is not repeated */
+    unsigned gemm_count; /* forward projection GEMMs so far, for selective_ops */
+    struct layer_live lives[LAYER_LIVES_MAX];
+    uint32_t live_count;
+    /* Geometry of this device. */
+    double element, gradient;         /* bytes of an activation or weight, of a summed gradient */
+    int64_t batch, sequence, tokens;  /* tokens = batch * sequence */
+    int64_t rows;                     /* of the sequence-parallel region: tokens / t, else tokens */
+    int64_t hidden, query, key, ffn;  /* widths here: query = heads/t * head size, key = kv heads here * head size */
+    int64_t heads, vocab;             /* here */
+    bool parallel, sequence_parallel; /* t > 1; t > 1 and SP */
+};
+
+/* An unused lifetime: live_close accepts it. */
+#define LIVE_NONE UINT32_MAX
+
+uint32_t live_open(struct layer_builder *b, double bytes);
+void live_close(struct layer_builder *b, uint32_t live);
+
+/* A tensor kept for the backward pass; returns its lifetime in the forward pass (close it after its last forward use). `core`: dropped by Korthikanti's selective
+ * recomputation; under selective_ops all but `op_kept` ones are dropped. */
+uint32_t save_tensor(struct layer_builder *b, const char *name, double bytes, bool core, bool op_kept);
+void save_input(struct layer_builder *b, const char *name, double bytes);
+
+/* batch x [m,k]x[k,n]: reads both, writes the product, in the activation dtype. */
+void op_gemm(struct layer_builder *b, const char *name, enum gemm_layout layout, int64_t batch, int64_t m, int64_t n,
+             int64_t k);
+/* A forward projection GEMM (a weight's): as op_gemm in TN, counted for selective_ops. */
+void op_projection(struct layer_builder *b, const char *name, int64_t m, int64_t n, int64_t k);
+/* A weight gradient [m,k]x[k,n], NT: summed into the gradient buffer by the GEMM itself (fused_kernels) or written apart and added by one more kernel. */
+void op_weight_gemm(struct layer_builder *b, const char *name, int64_t m, int64_t n, int64_t k);
+/* `launches` kernels over rows x columns that read and write so many bytes together. */
+void op_stream(struct layer_builder *b, const char *name, enum kernel_class kernel_class, uint32_t launches,
+               int64_t rows, int64_t columns, double bytes_read, double bytes_written);
+void op_attention(struct layer_builder *b, bool backward);
+void op_collective(struct layer_builder *b, const char *name, enum layer_collective collective, double bytes,
+                   bool overlappable);
+/* The norm kernels of this model over `rows`: forward, and backward with the gradients of its weights. */
+void op_norm(struct layer_builder *b, const char *name, int64_t rows);
+void op_norm_backward(struct layer_builder *b, const char *name, int64_t rows);
+/* Column sums for a bias gradient. */
+void op_bias_gradient(struct layer_builder *b, const char *name, int64_t rows, int64_t columns);
+/* Small parameters' gradients added to their buffers, one launch each. */
+void op_vector_gradients(struct layer_builder *b, const char *name, uint32_t launches, double elements);
+
+/* The backward of a column-parallel GEMM y = x w with x [tokens, in] and w [in, sum of parts]: (all-gather of x beside) dgrad, all-reduce or reduce-scatter of dx beside
+ * wgrad. Parts are GEMMs of their own (q, k and v; gate and up). Closes `gradient` (of y); returns the open lifetime of dx, of this rank's rows. */
+struct column_names {
+    const char *input_gather, *input_gradient, *reduce, *weight_gradient;
+};
+uint32_t column_backward(struct layer_builder *b, const struct column_names *names, int64_t in, const int64_t *parts,
+                         unsigned part_count, uint32_t gradient);
+
+/* The backward of a row-parallel GEMM y = x w with x [tokens, in here] and w [in, out]: (all-gather of dy,) dgrad, wgrad. Closes `gradient` (of y, this rank's rows); returns the open
+ * lifetime of dx [tokens, in]. */
+struct row_names {
+    const char *gather, *input_gradient, *weight_gradient;
+};
+uint32_t row_backward(struct layer_builder *b, const struct row_names *names, int64_t in, int64_t out,
+                      uint32_t gradient);
+
+/* The three kinds. */
+void build_embedding(struct layer_builder *b);
+void build_transformer(struct layer_builder *b);
+void build_head(struct layer_builder *b);
+
+#endif

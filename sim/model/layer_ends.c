@@ -1,0 +1,406 @@
+/* The two ends of a model: embedding, and head with its loss.
+ *
+ * Saved bytes beyond the blocks (Korthikanti et al. 2022, section 4.3, per micro-batch, SP): embedding dropout mask s b h / t; final norm input 2 s b h / t, output projection input
+ * 2 s b h / t, fp32 logits 4 s b v / t. Without SP the first three are not divided. Token ids are input data and not counted. */
+#include "sim/base/check.h"
+#include "sim/model/layer_build.h"
+
+static double area(int64_t rows, int64_t columns)
+{
+    return (double)rows * (double)columns;
+}
+
+static double local_rows(const struct layer_builder *b)
+{
+    return area(b->rows, b->hidden) * b->element;
+}
+
+static double whole_rows(const struct layer_builder *b)
+{
+    return area(b->tokens, b->hidden) * b->element;
+}
+
+static bool is_vit(const struct layer_builder *b)
+{
+    return b->model->family == MODEL_VIT;
+}
+
+static uint32_t patch_count(const struct layer_builder *b)
+{
+    return (uint32_t)(b->batch * model_patches(b->model));
+}
+
+static int64_t patch_width(const struct layer_builder *b)
+{
+    return b->model->channels * b->model->patch_size * b->model->patch_size;
+}
+
+/* Word rows, or projected patches: whole rows, then this rank's. */
+static uint32_t look_up(struct layer_builder *b)
+{
+    double whole = whole_rows(b);
+    uint32_t words = live_open(b, whole);
+    if (is_vit(b)) {
+        uint32_t patches = live_open(b, area(patch_count(b), patch_width(b)) * b->element);
+        double image = area(patch_count(b), patch_width(b)) * b->element;
+        op_stream(b, "patches", KERNEL_ELEMENTWISE, 1, patch_count(b), patch_width(b), image, image);
+        op_projection(b, "patch_gemm", patch_count(b), b->hidden, patch_width(b));
+        op_stream(b, "class_token_concatenate", KERNEL_ELEMENTWISE, 1, b->tokens, b->hidden, whole, whole);
+        live_close(b, patches);
+        return words;
+    }
+    op_stream(b, "word_embedding", KERNEL_GATHER, b->parallel ? 4 : 1, b->tokens, b->hidden,
+              whole + 8.0 * (double)b->tokens, whole);
+    if (b->sequence_parallel) {
+        uint32_t local = live_open(b, local_rows(b));
+        op_collective(b, "embedding_reduce_scatter", LAYER_REDUCE_SCATTER, whole, false);
+        live_close(b, words);
+        return local;
+    }
+    if (b->parallel) {
+        op_collective(b, "embedding_all_reduce", LAYER_ALL_REDUCE, whole, false);
+    }
+    return words;
+}
+
+static void embedding_forward(struct layer_builder *b)
+{
+    const struct model *m = b->model;
+    double rows = local_rows(b);
+    uint32_t words = look_up(b);
+    uint32_t tables = (m->position_rows > 0 ? 1u : 0u) + (m->segment_types > 0 ? 1u : 0u);
+    if (tables > 0) {
+        /* Each table's rows are looked up and added. */
+        uint32_t launches = is_vit(b) ? 1 : 2 * tables;
+        op_stream(b, "position_add", KERNEL_ELEMENTWISE, launches, b->rows, b->hidden, 3.0 * tables * rows,
+                  2.0 * tables * rows);
+    }
+    live_open(b, rows); /* the layer's output */
+    if (m->family == MODEL_BERT) {
+        live_close(b, save_tensor(b, "embedding_norm_input", rows, false, false));
+        op_norm(b, "embedding_norm", b->rows);
+    }
+    if (m->dropout > 0) {
+        double mask = area(b->rows, b->hidden);
+        live_close(b, save_tensor(b, "embedding_mask", mask, false, false));
+        op_stream(b, "embedding_dropout", KERNEL_ELEMENTWISE, 1, b->rows, b->hidden, rows, rows + mask);
+    }
+    live_close(b, words);
+}
+
+/* The table's gradient: eager PyTorch and Megatron alike make a dense one (fill, then scatter-add) and add it to the buffer. */
+static void table_gradient(struct layer_builder *b, const char *name, const char *add, int64_t rows)
+{
+    double table = area(rows, b->hidden), whole = whole_rows(b);
+    uint32_t dense = live_open(b, table * b->element);
+    b->pass = PASS_BACKWARD_WEIGHT;
+    op_stream(b, name, KERNEL_GATHER, 3, b->tokens, b->hidden, 2.0 * whole, table * b->element + whole);
+    op_stream(b, add, KERNEL_ELEMENTWISE, 1, rows, b->hidden, table * (b->element + b->gradient), table * b->gradient);
+    live_close(b, dense);
+    b->pass = PASS_BACKWARD_INPUT;
+}
+
+static void embedding_backward(struct layer_builder *b)
+{
+    const struct model *m = b->model;
+    double rows = local_rows(b), whole = whole_rows(b);
+    uint32_t gradient = live_open(b, rows);
+    if (m->dropout > 0) {
+        uint32_t next = live_open(b, rows);
+        op_stream(b, "embedding_dropout_backward", KERNEL_ELEMENTWISE, 1, b->rows, b->hidden,
+                  rows + area(b->rows, b->hidden), rows);
+        live_close(b, gradient);
+        gradient = next;
+    }
+    if (m->family == MODEL_BERT) {
+        uint32_t next = live_open(b, rows);
+        op_norm_backward(b, "embedding_norm_backward", b->rows);
+        live_close(b, gradient);
+        gradient = next;
+        op_vector_gradients(b, "vector_gradient_add", 2, 2.0 * (double)b->hidden);
+    }
+    if (m->position_rows > 0) {
+        table_gradient(b, "position_gradient", "position_gradient_add", m->position_rows);
+    }
+    if (m->segment_types > 0) {
+        table_gradient(b, "segment_gradient", "segment_gradient_add", m->segment_types);
+    }
+    if (is_vit(b)) {
+        op_bias_gradient(b, "patch_bias_gradient", patch_count(b), b->hidden);
+        op_weight_gemm(b, "patch_weight_gradient", b->hidden, patch_width(b), patch_count(b));
+        op_vector_gradients(b, "vector_gradient_add", 2, 2.0 * (double)b->hidden);
+        live_close(b, gradient);
+        return;
+    }
+    if (b->sequence_parallel) {
+        uint32_t gathered = live_open(b, whole);
+        op_collective(b, "embedding_gradient_all_gather", LAYER_ALL_GATHER, whole, false);
+        live_close(b, gradient);
+        gradient = gathered;
+    }
+    table_gradient(b, "word_gradient", "word_gradient_add", b->vocab);
+    live_close(b, gradient);
+}
+
+void build_embedding(struct layer_builder *b)
+{
+    const struct model *m = b->model;
+    embedding_forward(b);
+    b->graph->forward_count = b->graph->op_count;
+    b->pass = PASS_BACKWARD_INPUT;
+    embedding_backward(b);
+    double h = (double)b->hidden, shared = (double)(m->position_rows + m->segment_types) * h;
+    if (m->family == MODEL_BERT) {
+        shared += h * (m->norm_bias ? 2.0 : 1.0);
+    }
+    if (is_vit(b)) {
+        shared += h + (double)patch_width(b) * h + h;
+    }
+    b->graph->replicated_parameters = shared;
+    b->graph->parameters = shared + (double)b->vocab * h;
+}
+
+/* Cross entropy over this rank's part of the vocabulary. Megatron: cast to fp32, row maximum, subtract, exponential, row sum, divide, the last three in place, with three sums over the
+ * group of one number a token. Eager: cast, log-softmax, negative log likelihood. Returns nothing open: the softmax is saved, one fp32 number a logit. */
+static void cross_entropy(struct layer_builder *b, uint32_t logits)
+{
+    double wide = 4.0 * area(b->tokens, b->vocab), narrow = area(b->tokens, b->vocab) * b->element,
+           token = 4.0 * (double)b->tokens;
+    bool casts = b->element < 4.0;
+    if (!b->parallel && !b->shape->fused_kernels) {
+        uint32_t cast = live_open(b, casts ? wide : 0.0);
+        if (casts) {
+            op_stream(b, "logits_to_fp32", KERNEL_ELEMENTWISE, 1, b->tokens, b->vocab, narrow, wide);
+            live_close(b, logits);
+        }
+        uint32_t saved = save_tensor(b, "log_softmax_fp32", wide, false, false);
+        op_stream(b, "log_softmax", KERNEL_SOFTMAX, 1, b->tokens, b->vocab, wide, wide);
+        live_close(b, casts ? cast : logits);
+        op_stream(b, "likelihood", KERNEL_ELEMENTWISE, 2, b->tokens, 1, 4.0 * token, token);
+        live_close(b, saved);
+        return;
+    }
+    uint32_t saved = save_tensor(b, "logits_fp32", wide, false, false);
+    if (casts) {
+        op_stream(b, "logits_to_fp32", KERNEL_ELEMENTWISE, 1, b->tokens, b->vocab, narrow, wide);
+    }
+    live_close(b, logits);
+    op_stream(b, "logits_maximum", KERNEL_SOFTMAX, 1, b->tokens, b->vocab, wide, token);
+    if (b->parallel) {
+        op_collective(b, "maximum_all_reduce", LAYER_ALL_REDUCE, token, false);
+    }
+    /* Subtract, and pick the targets: mask, index, gather, fill. */
+    op_stream(b, "logits_shift", KERNEL_ELEMENTWISE, 5, b->tokens, b->vocab, wide + 8.0 * token, wide + 4.0 * token);
+    if (b->parallel) {
+        op_collective(b, "target_all_reduce", LAYER_ALL_REDUCE, token, false);
+    }
+    op_stream(b, "logits_exponential_sum", KERNEL_SOFTMAX, 2, b->tokens, b->vocab, 2.0 * wide, wide + token);
+    if (b->parallel) {
+        op_collective(b, "sum_all_reduce", LAYER_ALL_REDUCE, token, false);
+    }
+    op_stream(b, "softmax_divide", KERNEL_ELEMENTWISE, 1, b->tokens, b->vocab, wide, wide);
+    op_stream(b, "loss", KERNEL_ELEMENTWISE, 4, b->tokens, 1, 8.0 * token,
+              4.0 * token); /* log, difference, mask, mean */
+    live_close(b, saved);
+}
+
+/* Gradient of the logits, in the GEMM's dtype. */
+static uint32_t cross_entropy_backward(struct layer_builder *b)
+{
+    double wide = 4.0 * area(b->tokens, b->vocab), narrow = area(b->tokens, b->vocab) * b->element;
+    bool casts = b->element < 4.0;
+    uint32_t gradient = LIVE_NONE;
+    if (!b->parallel && !b->shape->fused_kernels) {
+        uint32_t likelihood = live_open(b, wide);
+        op_stream(b, "likelihood_backward", KERNEL_ELEMENTWISE, 2, b->tokens, b->vocab, 0.0, wide); /* fill, scatter */
+        gradient = live_open(b, wide);
+        op_stream(b, "log_softmax_backward", KERNEL_SOFTMAX, 1, b->tokens, b->vocab, 2.0 * wide, wide);
+        live_close(b, likelihood);
+    } else {
+        /* In place on the saved softmax: subtract one at the target, multiply by the incoming gradient. */
+        op_stream(b, "cross_entropy_backward", KERNEL_ELEMENTWISE, 5, b->tokens, b->vocab, wide, wide);
+    }
+    if (casts) {
+        uint32_t cast = live_open(b, narrow);
+        op_stream(b, "logits_gradient_cast", KERNEL_ELEMENTWISE, 1, b->tokens, b->vocab, wide, narrow);
+        live_close(b, gradient);
+        gradient = cast;
+    }
+    return gradient;
+}
+
+static void logits_forward(struct layer_builder *b, uint32_t input)
+{
+    uint32_t gathered = LIVE_NONE;
+    if (b->sequence_parallel) {
+        gathered = live_open(b, whole_rows(b));
+        op_collective(b, "head_all_gather", LAYER_ALL_GATHER, whole_rows(b), false);
+    }
+    uint32_t logits = live_open(b, area(b->tokens, b->vocab) * b->element);
+    op_projection(b, "logits_gemm", b->tokens, b->vocab, b->hidden);
+    live_close(b, gathered);
+    live_close(b, input);
+    if (b->model->mlm_head || b->model->head_bias) {
+        double bytes = area(b->tokens, b->vocab) * b->element;
+        op_stream(b, "logits_bias", KERNEL_ELEMENTWISE, 1, b->tokens, b->vocab, bytes, bytes);
+    }
+    cross_entropy(b, logits);
+}
+
+static uint32_t logits_backward(struct layer_builder *b)
+{
+    static const struct column_names gathered = { "head_input_all_gather", "logits_input_gradient",
+                                                  "head_gradient_reduce_scatter", "logits_weight_gradient" };
+    static const struct column_names reduced = { "head_input_all_gather", "logits_input_gradient",
+                                                 "head_gradient_all_reduce", "logits_weight_gradient" };
+    uint32_t gradient = cross_entropy_backward(b);
+    if (b->model->mlm_head || b->model->head_bias) {
+        op_bias_gradient(b, "logits_bias_gradient", b->tokens, b->vocab);
+    }
+    int64_t part = b->vocab;
+    return column_backward(b, b->sequence_parallel ? &gathered : &reduced, b->hidden, &part, 1, gradient);
+}
+
+/* bert's masked-language head before the decoder: dense, GELU, norm, on this rank's rows (weights replicated, as Megatron's BertLMHead). */
+static uint32_t mlm_forward(struct layer_builder *b)
+{
+    double rows = local_rows(b);
+    uint32_t dense = save_tensor(b, "mlm_activation_input", rows, false, false);
+    op_projection(b, "mlm_gemm", b->rows, b->hidden, b->hidden);
+    uint32_t active = save_tensor(b, "mlm_norm_input", rows, false, false);
+    op_stream(b, "mlm_activation", KERNEL_ELEMENTWISE, 1, b->rows, b->hidden, rows, rows);
+    live_close(b, dense);
+    uint32_t input = save_tensor(b, "logits_input", rows, false, false);
+    op_norm(b, "mlm_norm", b->rows);
+    live_close(b, active);
+    return input;
+}
+
+static uint32_t mlm_backward(struct layer_builder *b, uint32_t gradient)
+{
+    double rows = local_rows(b);
+    uint32_t normed = live_open(b, rows);
+    op_norm_backward(b, "mlm_norm_backward", b->rows);
+    live_close(b, gradient);
+    uint32_t active = live_open(b, rows);
+    op_stream(b, "mlm_activation_backward", KERNEL_ELEMENTWISE, 1, b->rows, b->hidden, 2.0 * rows, rows);
+    live_close(b, normed);
+    op_bias_gradient(b, "mlm_bias_gradient", b->rows, b->hidden);
+    uint32_t input = live_open(b, rows);
+    op_gemm(b, "mlm_input_gradient", GEMM_NN, 1, b->rows, b->hidden, b->hidden);
+    op_weight_gemm(b, "mlm_weight_gradient", b->hidden, b->hidden, b->rows);
+    live_close(b, active);
+    return input;
+}
+
+/* Pooler and classifier on the first token of each sequence: a few rows, kept for their launches and weights. */
+static void classifier_forward(struct layer_builder *b)
+{
+    double pooled = area(b->batch, b->hidden) * b->element;
+    if (b->model->pooler) {
+        live_close(b, save_tensor(b, "pooler_tensors", 2.0 * pooled, false, false));
+        op_projection(b, "pooler_gemm", b->batch, b->hidden, b->hidden);
+        op_stream(b, "pooler_tanh", KERNEL_ELEMENTWISE, 1, b->batch, b->hidden, pooled, pooled);
+    }
+    if (b->model->classes > 0) {
+        double scores = area(b->batch, b->model->classes);
+        live_close(b, save_tensor(b, "class_log_softmax", 4.0 * scores, false, false));
+        op_projection(b, "classifier_gemm", b->batch, b->model->classes, b->hidden);
+        op_stream(b, "class_loss", KERNEL_SOFTMAX, 3, b->batch, b->model->classes, (8.0 + b->element) * scores,
+                  8.0 * scores);
+    }
+}
+
+static void classifier_backward(struct layer_builder *b)
+{
+    double pooled = area(b->batch, b->hidden) * b->element;
+    if (b->model->classes > 0) {
+        double scores = area(b->batch, b->model->classes);
+        op_stream(b, "class_loss_backward", KERNEL_SOFTMAX, 3, b->batch, b->model->classes, 12.0 * scores,
+                  12.0 * scores);
+        op_bias_gradient(b, "classifier_bias_gradient", b->batch, b->model->classes);
+        op_gemm(b, "classifier_input_gradient", GEMM_NN, 1, b->batch, b->hidden, b->model->classes);
+        op_weight_gemm(b, "classifier_weight_gradient", b->model->classes, b->hidden, b->batch);
+    }
+    if (b->model->pooler) {
+        op_stream(b, "pooler_tanh_backward", KERNEL_ELEMENTWISE, 1, b->batch, b->hidden, 2.0 * pooled, pooled);
+        op_bias_gradient(b, "pooler_bias_gradient", b->batch, b->hidden);
+        op_gemm(b, "pooler_input_gradient", GEMM_NN, 1, b->batch, b->hidden, b->hidden);
+        op_weight_gemm(b, "pooler_weight_gradient", b->hidden, b->hidden, b->batch);
+    }
+}
+
+static void head_forward(struct layer_builder *b)
+{
+    const struct model *m = b->model;
+    uint32_t input = LIVE_NONE;
+    if (m->final_norm) {
+        input = m->lm_head ? save_tensor(b, "logits_input", local_rows(b), false, false) : live_open(b, local_rows(b));
+        op_norm(b, "final_norm", b->rows);
+    }
+    if (m->mlm_head) {
+        input = mlm_forward(b);
+    }
+    if (model_has_logits(m)) {
+        logits_forward(b, input);
+    }
+    classifier_forward(b);
+    if (!model_has_logits(m)) {
+        live_close(b, input);
+    }
+}
+
+static void head_backward(struct layer_builder *b)
+{
+    const struct model *m = b->model;
+    double rows = local_rows(b);
+    uint32_t gradient = LIVE_NONE;
+    classifier_backward(b);
+    if (model_has_logits(m)) {
+        gradient = logits_backward(b);
+    } else if (b->graph->op_count > 0) {
+        /* The first token's gradient among zeros. */
+        gradient = live_open(b, rows);
+        op_stream(b, "first_token_scatter", KERNEL_ELEMENTWISE, 2, b->rows, b->hidden, 0.0, rows);
+    }
+    if (m->mlm_head) {
+        gradient = mlm_backward(b, gradient);
+    }
+    if (m->final_norm) {
+        live_open(b, rows); /* the gradient that leaves */
+        op_norm_backward(b, "final_norm_backward", b->rows);
+        live_close(b, gradient);
+        op_vector_gradients(b, "vector_gradient_add", m->norm_bias ? 2 : 1,
+                            (double)b->hidden * (m->norm_bias ? 2.0 : 1.0));
+    }
+}
+
+static void count_head(struct layer_builder *b)
+{
+    const struct model *m = b->model;
+    double h = (double)b->hidden, norm = h * (m->norm_bias ? 2.0 : 1.0), table = (double)b->vocab * h, shared = 0,
+           split = 0;
+    shared += m->final_norm ? norm : 0.0;
+    if (model_has_logits(m)) {
+        b->graph->tied_parameters = m->tied_head ? table : 0.0;
+        split += m->tied_head ? 0.0 : table;
+        split += m->mlm_head || m->head_bias ? (double)b->vocab : 0.0;
+    }
+    shared += m->mlm_head ? h * h + h + norm : 0.0;
+    shared += m->pooler ? h * h + h : 0.0;
+    shared += (h + 1.0) * (double)m->classes;
+    b->graph->replicated_parameters = shared;
+    b->graph->parameters = shared + split;
+}
+
+void build_head(struct layer_builder *b)
+{
+    if (b->model->final_norm || model_has_logits(b->model) || b->model->pooler) {
+        save_input(b, "head_input", local_rows(b));
+    }
+    head_forward(b);
+    b->graph->forward_count = b->graph->op_count;
+    b->pass = PASS_BACKWARD_INPUT;
+    head_backward(b);
+    count_head(b);
+}

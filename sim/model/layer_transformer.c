@@ -1,0 +1,545 @@
+/* One transformer block: forward list, saved tensors, backward list.
+ *
+ * Saved tensors of a gpt block at 16 bits, in units of s b h bytes (a = heads; Korthikanti et al. 2022, section 4.1):
+ *   layer_input 2 (read by the first norm), qkv_input 2, query 2, key 2, value 2, softmax_output 2as/h, attention_dropout_mask as/h, attention_probabilities 2as/h, projection_input 2,
+ *   attention_mask_out 1, ffn_norm_input 2, ffn_input 2, activation_input 8, ffn2_input 8, ffn_mask_out 1: together 34 + 5as/h.
+ * bert norms after each half instead: the inputs of its two norms replace the two norm outputs, the sum is the same. llama has no biases and no masks; SwiGLU keeps gate and up (and,
+ * unfused, silu(gate)) and their product. Eager RMSNorm keeps an fp32 copy of its input instead of the 16-bit one, and the normalised rows before their weight. ReLU needs only its output. */
+#include "sim/base/check.h"
+#include "sim/model/layer_build.h"
+
+static double area(int64_t rows, int64_t columns)
+{
+    return (double)rows * (double)columns;
+}
+
+/* Bytes of rows of the sequence-parallel region, and of whole rows. */
+static double local_rows(const struct layer_builder *b)
+{
+    return area(b->rows, b->hidden) * b->element;
+}
+
+static double whole_rows(const struct layer_builder *b)
+{
+    return area(b->tokens, b->hidden) * b->element;
+}
+
+static double scores_bytes(const struct layer_builder *b)
+{
+    return area(b->batch * b->heads, b->sequence) * (double)b->sequence * b->element;
+}
+
+static bool post_norm(const struct layer_builder *b)
+{
+    return b->model->family == MODEL_BERT;
+}
+
+/* Projections are separate GEMMs where the framework's code writes them so: the llama family outside Megatron. */
+static bool separate_projections(const struct layer_builder *b)
+{
+    return b->model->activation == MODEL_SWIGLU && (!b->shape->fused_kernels || b->shape->selective_ops);
+}
+
+/* Keys and values repeated to the query heads before unfused or eager attention. */
+static bool repeats_keys(const struct layer_builder *b)
+{
+    return b->key < b->query && (!b->shape->fused_kernels || !b->shape->flash_attention);
+}
+
+static uint32_t vector_count(const struct layer_builder *b)
+{
+    const struct model *m = b->model;
+    uint32_t norms = m->norm_bias ? 4 : 2;
+    uint32_t first = separate_projections(b) ? 2 : 1, qkv = separate_projections(b) ? 3 : 1;
+    return norms + (m->qkv_bias ? qkv : 0) + (m->projection_bias ? 1u : 0u) + (m->ffn_bias ? first + 1u : 0u);
+}
+
+static double vector_elements(const struct layer_builder *b)
+{
+    const struct model *m = b->model;
+    double elements = (double)b->hidden * (m->norm_bias ? 4.0 : 2.0);
+    elements += m->qkv_bias ? (double)(b->query + 2 * b->key) : 0.0;
+    elements += m->projection_bias ? (double)b->hidden : 0.0;
+    elements += m->ffn_bias ? (double)(b->hidden + (m->activation == MODEL_SWIGLU ? 2 : 1) * b->ffn) : 0.0;
+    return elements;
+}
+
+/* A norm in front of a half: saves its output (the half's input). Eager RMSNorm keeps the fp32 input, of which the 16-bit input that it replaces is already counted. */
+static uint32_t forward_norm(struct layer_builder *b, const char *name, const char *output)
+{
+    double bytes = local_rows(b);
+    if (b->model->norm == MODEL_RMS_NORM && !b->shape->fused_kernels) {
+        double wide = area(b->rows, b->hidden) * 4.0;
+        live_close(b, save_tensor(b, "rms_norm_fp32_input", wide > bytes ? wide - bytes : 0.0, false, false));
+        live_close(b, save_tensor(b, "rms_norm_normalised", bytes, false, false));
+    }
+    uint32_t live = save_tensor(b, output, bytes, false, false);
+    op_norm(b, name, b->rows);
+    return live;
+}
+
+/* The whole input of a column-parallel GEMM: gathered under sequence parallelism. */
+static uint32_t gather_input(struct layer_builder *b, const char *name)
+{
+    if (!b->sequence_parallel) {
+        return LIVE_NONE;
+    }
+    uint32_t live = live_open(b, whole_rows(b));
+    op_collective(b, name, LAYER_ALL_GATHER, whole_rows(b), false);
+    return live;
+}
+
+/* After a row-parallel GEMM: sum over the group. Returns the lifetime of this rank's rows. */
+static uint32_t reduce_output(struct layer_builder *b, const char *name, uint32_t partial)
+{
+    if (b->sequence_parallel) {
+        uint32_t live = live_open(b, local_rows(b));
+        op_collective(b, name, LAYER_REDUCE_SCATTER, whole_rows(b), false);
+        live_close(b, partial);
+        return live;
+    }
+    if (b->parallel) {
+        op_collective(b, name, LAYER_ALL_REDUCE, whole_rows(b), false);
+    }
+    return partial;
+}
+
+/* Bias, dropout and residual addition after each half. Eager code adds the bias inside the GEMM's epilogue unless the group's sum stands between. */
+static void forward_residual(struct layer_builder *b, const char *name, const char *mask, bool bias, bool joins)
+{
+    bool drops = b->model->dropout > 0;
+    double rows = local_rows(b), mask_bytes = drops ? area(b->rows, b->hidden) : 0.0;
+    if (drops) {
+        live_close(b, save_tensor(b, mask, mask_bytes, false, false));
+    }
+    if (b->shape->fused_kernels) {
+        if (bias || drops || joins) {
+            op_stream(b, name, KERNEL_ELEMENTWISE, 1, b->rows, b->hidden, joins ? 2.0 * rows : rows, rows + mask_bytes);
+        }
+        return;
+    }
+    double biases = bias && b->parallel ? 1.0 : 0.0, drop = drops ? 1.0 : 0.0, add = joins ? 1.0 : 0.0;
+    uint32_t launches = (uint32_t)(biases + drop + add);
+    if (launches > 0) {
+        op_stream(b, name, KERNEL_ELEMENTWISE, launches, b->rows, b->hidden, (biases + drop + 2.0 * add) * rows,
+                  (biases + drop + add) * rows + mask_bytes);
+    }
+}
+
+/* Rotation of queries and keys: eager code makes five kernels of each (multiply, negate half, concatenate, multiply, add): 5.5 reads and 4.5 writes of an element. */
+static void rotary(struct layer_builder *b, const char *name)
+{
+    if (b->model->positions != MODEL_ROTARY) {
+        return;
+    }
+    double bytes = area(b->tokens, b->query + b->key) * b->element;
+    bool fused = b->shape->fused_kernels;
+    op_stream(b, name, KERNEL_ELEMENTWISE, fused ? 2 : 10, b->tokens, b->query + b->key, fused ? bytes : 5.5 * bytes,
+              fused ? bytes : 4.5 * bytes);
+}
+
+static void forward_qkv(struct layer_builder *b, uint32_t saved[3])
+{
+    bool expand = repeats_keys(b);
+    int64_t key = expand ? b->query : b->key;
+    double key_bytes = area(b->tokens, b->key) * b->element, query_bytes = area(b->tokens, b->query) * b->element;
+    bool rotates = b->model->positions == MODEL_ROTARY;
+    uint32_t raw = rotates || expand ? live_open(b, query_bytes + 2.0 * key_bytes) : LIVE_NONE;
+    if (raw == LIVE_NONE) {
+        saved[0] = save_tensor(b, "query", query_bytes, false, false);
+        saved[1] = save_tensor(b, "key", key_bytes, false, false);
+        saved[2] = save_tensor(b, "value", key_bytes, false, false);
+    }
+    if (separate_projections(b)) {
+        op_projection(b, "q_gemm", b->tokens, b->query, b->hidden);
+        op_projection(b, "k_gemm", b->tokens, b->key, b->hidden);
+        op_projection(b, "v_gemm", b->tokens, b->key, b->hidden);
+    } else {
+        op_projection(b, "qkv_gemm", b->tokens, b->query + 2 * b->key, b->hidden);
+    }
+    if (b->model->qkv_bias && b->shape->fused_kernels) {
+        /* Megatron's column-parallel linear adds its bias with a kernel of its own. */
+        double bytes = query_bytes + 2.0 * key_bytes;
+        op_stream(b, "qkv_bias", KERNEL_ELEMENTWISE, 1, b->tokens, b->query + 2 * b->key, bytes, bytes);
+    }
+    if (raw != LIVE_NONE) {
+        saved[0] = save_tensor(b, "query", query_bytes, false, false);
+        saved[1] = save_tensor(b, "key", area(b->tokens, key) * b->element, false, false);
+        saved[2] = save_tensor(b, "value", area(b->tokens, key) * b->element, false, false);
+    }
+    rotary(b, "rotary");
+    if (expand) {
+        op_stream(b, "repeat_key_value", KERNEL_ELEMENTWISE, 2, b->tokens, 2 * b->query, 2.0 * key_bytes,
+                  2.0 * query_bytes);
+    }
+    live_close(b, raw);
+}
+
+/* Scores, softmax, dropout, weighted values; or one fused kernel. Returns the lifetime of the context. */
+static uint32_t forward_core(struct layer_builder *b, const uint32_t qkv[3])
+{
+    const struct model *m = b->model;
+    double context = area(b->tokens, b->query) * b->element, scores = scores_bytes(b);
+    int64_t products = b->batch * b->heads, s = b->sequence, d = m->head_size;
+    if (b->shape->flash_attention) {
+        uint32_t live = save_tensor(b, "projection_input", context, false, true);
+        live_close(b, save_tensor(b, "softmax_statistics", 4.0 * area(b->tokens, b->heads), false, true));
+        b->keep_next = b->shape->selective_ops;
+        op_attention(b, false);
+        for (unsigned i = 0; i < 3; i++) {
+            live_close(b, qkv[i]);
+        }
+        return live;
+    }
+    if (!b->shape->fused_kernels) {
+        /* Heads in front of positions: batched products over permuted views need copies. */
+        op_stream(b, "split_heads", KERNEL_ELEMENTWISE, 3, b->tokens, 3 * b->query, 3.0 * context, 3.0 * context);
+    }
+    b->core = true;
+    uint32_t raw = live_open(b, scores);
+    op_gemm(b, "scores_gemm", GEMM_TN, products, s, s, d);
+    live_close(b, qkv[0]);
+    live_close(b, qkv[1]);
+    if (!b->shape->fused_kernels) {
+        op_stream(b, "scale_mask", KERNEL_ELEMENTWISE, 2, products * s, s, 2.0 * scores, 2.0 * scores);
+    }
+    uint32_t softmax = save_tensor(b, "softmax_output", scores, true, false);
+    op_stream(b, "softmax", KERNEL_SOFTMAX, 1, products * s, s, scores, scores);
+    live_close(b, raw);
+    if (m->attention_dropout > 0) {
+        double mask = scores / b->element;
+        live_close(b, save_tensor(b, "attention_dropout_mask", mask, true, false));
+        uint32_t dropped = save_tensor(b, "attention_probabilities", scores, true, false);
+        op_stream(b, "attention_dropout", KERNEL_ELEMENTWISE, 1, products * s, s, scores, scores + mask);
+        live_close(b, softmax);
+        softmax = dropped;
+    }
+    uint32_t heads_first = live_open(b, context);
+    op_gemm(b, "values_gemm", GEMM_NN, products, s, d, s);
+    live_close(b, softmax);
+    live_close(b, qkv[2]);
+    b->core = false;
+    uint32_t live = save_tensor(b, "projection_input", context, false, false);
+    op_stream(b, "merge_heads", KERNEL_ELEMENTWISE, 1, b->tokens, b->query, context, context);
+    live_close(b, heads_first);
+    return live;
+}
+
+static void forward_attention(struct layer_builder *b)
+{
+    uint32_t qkv[3];
+    uint32_t input = post_norm(b) ? LIVE_NONE : forward_norm(b, "attention_norm", "qkv_input");
+    uint32_t gathered = gather_input(b, "qkv_all_gather");
+    forward_qkv(b, qkv);
+    live_close(b, gathered);
+    live_close(b, input);
+    uint32_t context = forward_core(b, qkv);
+    uint32_t output = live_open(b, whole_rows(b));
+    op_projection(b, "projection_gemm", b->tokens, b->hidden, b->query);
+    live_close(b, context);
+    output = reduce_output(b, b->sequence_parallel ? "projection_reduce_scatter" : "projection_all_reduce", output);
+    if (post_norm(b)) {
+        uint32_t norm_input = save_tensor(b, "attention_norm_input", local_rows(b), false, false);
+        forward_residual(b, "attention_bias_dropout_add", "attention_output_mask", b->model->projection_bias, true);
+        live_close(b, output);
+        uint32_t ffn_input = save_tensor(b, "ffn_input", local_rows(b), false, false);
+        op_norm(b, "attention_norm", b->rows);
+        live_close(b, norm_input);
+        live_close(b, ffn_input);
+        return;
+    }
+    if (b->model->parallel_residual) {
+        /* The sum waits for the feed-forward half; only dropout (if any) happens here. The output stays until then. */
+        forward_residual(b, "attention_bias_dropout", "attention_output_mask", b->model->projection_bias, false);
+        return;
+    }
+    live_close(b, save_tensor(b, "ffn_norm_input", local_rows(b), false, false));
+    forward_residual(b, "attention_bias_dropout_add", "attention_output_mask", b->model->projection_bias, true);
+    live_close(b, output);
+}
+
+/* Bias and activation: returns the lifetime of the second GEMM's input. */
+static uint32_t forward_activation(struct layer_builder *b, uint32_t first)
+{
+    double width = area(b->tokens, b->ffn) * b->element;
+    bool fused = b->shape->fused_kernels, gated = b->model->activation == MODEL_SWIGLU;
+    if (gated && !fused) {
+        live_close(b, save_tensor(b, "silu_output", width, false, false));
+    }
+    uint32_t live = save_tensor(b, "ffn2_input", width, false, false);
+    if (gated) {
+        op_stream(b, "swiglu", KERNEL_ELEMENTWISE, fused ? 1 : 2, b->tokens, b->ffn, fused ? 2.0 * width : 3.0 * width,
+                  fused ? width : 2.0 * width);
+    } else {
+        op_stream(b, fused && b->model->ffn_bias ? "bias_activation" : "activation", KERNEL_ELEMENTWISE, 1, b->tokens,
+                  b->ffn, width, width);
+    }
+    live_close(b, first);
+    return live;
+}
+
+static void forward_ffn(struct layer_builder *b)
+{
+    const struct model *m = b->model;
+    double width = area(b->tokens, b->ffn) * b->element;
+    uint32_t input = post_norm(b) ? LIVE_NONE : forward_norm(b, "ffn_norm", "ffn_input");
+    uint32_t gathered = gather_input(b, "ffn1_all_gather");
+    uint32_t first, up = LIVE_NONE;
+    if (m->activation == MODEL_RELU) {
+        first = live_open(b, width);
+    } else if (m->activation == MODEL_SWIGLU) {
+        first = save_tensor(b, "gate_output", width, false, false);
+        up = save_tensor(b, "up_output", width, false, false);
+    } else {
+        first = save_tensor(b, "activation_input", width, false, false);
+    }
+    if (separate_projections(b)) {
+        op_projection(b, "gate_gemm", b->tokens, b->ffn, b->hidden);
+        op_projection(b, "up_gemm", b->tokens, b->ffn, b->hidden);
+    } else {
+        op_projection(b, "ffn1_gemm", b->tokens, m->activation == MODEL_SWIGLU ? 2 * b->ffn : b->ffn, b->hidden);
+    }
+    live_close(b, gathered);
+    live_close(b, input);
+    uint32_t second = forward_activation(b, first);
+    live_close(b, up);
+    uint32_t output = live_open(b, whole_rows(b));
+    op_projection(b, "ffn2_gemm", b->tokens, b->hidden, b->ffn);
+    live_close(b, second);
+    output = reduce_output(b, b->sequence_parallel ? "ffn2_reduce_scatter" : "ffn2_all_reduce", output);
+    if (post_norm(b)) {
+        uint32_t norm_input = save_tensor(b, "ffn_norm_input", local_rows(b), false, false);
+        forward_residual(b, "ffn_bias_dropout_add", "ffn_output_mask", m->ffn_bias, true);
+        live_close(b, output);
+        live_open(b, local_rows(b)); /* the layer's output */
+        op_norm(b, "ffn_norm", b->rows);
+        live_close(b, norm_input);
+        return;
+    }
+    live_open(b, local_rows(b)); /* the layer's output */
+    forward_residual(b, "ffn_bias_dropout_add", "ffn_output_mask", m->ffn_bias, true);
+    if (m->parallel_residual) {
+        op_stream(b, "parallel_residual_add", KERNEL_ELEMENTWISE, 1, b->rows, b->hidden, 2.0 * local_rows(b),
+                  local_rows(b));
+    }
+    live_close(b, output);
+}
+
+/* Gradient through dropout and bias of a half: returns the gradient of the row-parallel GEMM's output. */
+static uint32_t residual_backward(struct layer_builder *b, const char *dropout, const char *bias_name, bool bias)
+{
+    double rows = local_rows(b);
+    uint32_t gradient = LIVE_NONE;
+    if (b->model->dropout > 0) {
+        gradient = live_open(b, rows);
+        op_stream(b, dropout, KERNEL_ELEMENTWISE, 1, b->rows, b->hidden, rows + area(b->rows, b->hidden), rows);
+    }
+    if (bias) {
+        op_bias_gradient(b, bias_name, b->rows, b->hidden);
+    }
+    return gradient;
+}
+
+/* Gradient of the activation: returns that of the first GEMM's output. Eager SwiGLU: two products, then silu's own. */
+static uint32_t activation_backward(struct layer_builder *b, uint32_t gradient)
+{
+    double width = area(b->tokens, b->ffn) * b->element;
+    bool gated = b->model->activation == MODEL_SWIGLU, fused = b->shape->fused_kernels;
+    uint32_t live = live_open(b, gated ? 2.0 * width : width);
+    if (gated) {
+        op_stream(b, "swiglu_backward", KERNEL_ELEMENTWISE, fused ? 1 : 3, b->tokens, b->ffn,
+                  fused ? 3.0 * width : 6.0 * width, fused ? 2.0 * width : 3.0 * width);
+    } else {
+        op_stream(b, "activation_backward", KERNEL_ELEMENTWISE, 1, b->tokens, b->ffn, 2.0 * width, width);
+    }
+    live_close(b, gradient);
+    if (b->model->ffn_bias) {
+        op_bias_gradient(b, "ffn1_bias_gradient", b->tokens, gated ? 2 * b->ffn : b->ffn);
+    }
+    return live;
+}
+
+/* The norm in front of a half, and the addition of the gradient that came round it. Closes both. */
+static uint32_t norm_backward(struct layer_builder *b, const char *name, uint32_t inner, uint32_t outer)
+{
+    double rows = local_rows(b);
+    uint32_t gradient = live_open(b, rows);
+    op_norm_backward(b, name, b->rows);
+    live_close(b, inner);
+    uint32_t sum = live_open(b, rows);
+    op_stream(b, "residual_gradient_add", KERNEL_ELEMENTWISE, 1, b->rows, b->hidden, 2.0 * rows, rows);
+    live_close(b, gradient);
+    live_close(b, outer);
+    return sum;
+}
+
+/* The feed-forward half up to the gradient of its (normed) input. */
+static uint32_t ffn_inner_backward(struct layer_builder *b)
+{
+    static const struct row_names second = { "ffn2_gradient_all_gather", "ffn2_input_gradient",
+                                             "ffn2_weight_gradient" };
+    static const struct column_names first_gathered = { "ffn1_input_all_gather", "ffn1_input_gradient",
+                                                        "ffn1_gradient_reduce_scatter", "ffn1_weight_gradient" };
+    static const struct column_names first_reduced = { "ffn1_input_all_gather", "ffn1_input_gradient",
+                                                       "ffn1_gradient_all_reduce", "ffn1_weight_gradient" };
+    uint32_t dropped = residual_backward(b, "ffn_dropout_backward", "ffn2_bias_gradient", b->model->ffn_bias);
+    uint32_t hidden = row_backward(b, &second, b->ffn, b->hidden, dropped);
+    uint32_t first = activation_backward(b, hidden);
+    int64_t parts[2] = { b->ffn, b->ffn };
+    unsigned count = separate_projections(b) ? 2 : 1;
+    if (count == 1 && b->model->activation == MODEL_SWIGLU) {
+        parts[0] = 2 * b->ffn;
+    }
+    return column_backward(b, b->sequence_parallel ? &first_gathered : &first_reduced, b->hidden, parts, count, first);
+}
+
+/* Softmax and its neighbours, backward over the scores: Megatron's fused kernel is one; eager code differentiates mask and scale too. */
+static uint32_t scores_backward(struct layer_builder *b, uint32_t gradient)
+{
+    double scores = scores_bytes(b);
+    int64_t rows = b->batch * b->heads * b->sequence, s = b->sequence;
+    if (b->model->attention_dropout > 0) {
+        uint32_t dropped = live_open(b, scores);
+        op_stream(b, "attention_dropout_backward", KERNEL_ELEMENTWISE, 1, rows, s, scores + scores / b->element,
+                  scores);
+        live_close(b, gradient);
+        gradient = dropped;
+    }
+    if (b->shape->fused_kernels) {
+        op_stream(b, "softmax_backward", KERNEL_SOFTMAX, 1, rows, s, 2.0 * scores, scores); /* in place */
+        return gradient;
+    }
+    uint32_t raw = live_open(b, scores);
+    op_stream(b, "softmax_backward", KERNEL_SOFTMAX, 1, rows, s, 2.0 * scores, scores);
+    live_close(b, gradient);
+    op_stream(b, "scale_mask_backward", KERNEL_ELEMENTWISE, 2, rows, s, 2.0 * scores, 2.0 * scores);
+    return raw;
+}
+
+/* From the gradient of the context to that of the qkv GEMM's output. */
+static uint32_t core_backward(struct layer_builder *b, uint32_t context)
+{
+    int64_t products = b->batch * b->heads, s = b->sequence, d = b->model->head_size;
+    double wide = area(b->tokens, b->query) * b->element, narrow = area(b->tokens, b->key) * b->element;
+    double key = repeats_keys(b) ? wide : narrow;
+    uint32_t heads_first = LIVE_NONE, gradients;
+    if (b->shape->flash_attention) {
+        gradients = live_open(b, wide + 2.0 * key);
+        uint32_t fp32 = live_open(b, area(b->tokens, b->query) * 4.0); /* dQ is summed in fp32 */
+        op_attention(b, true);
+        live_close(b, fp32);
+        live_close(b, context);
+    } else {
+        heads_first = live_open(b, wide);
+        op_stream(b, "merge_heads_backward", KERNEL_ELEMENTWISE, 1, b->tokens, b->query, wide, wide);
+        live_close(b, context);
+        uint32_t scores = live_open(b, scores_bytes(b));
+        op_gemm(b, "probabilities_gradient", GEMM_TN, products, s, s, d);
+        gradients = live_open(b, wide + 2.0 * key);
+        op_gemm(b, "value_gradient", GEMM_NT, products, s, d, s);
+        live_close(b, heads_first);
+        scores = scores_backward(b, scores);
+        op_gemm(b, "query_gradient", GEMM_NN, products, s, d, s);
+        op_gemm(b, "key_gradient", GEMM_NT, products, s, d, s);
+        live_close(b, scores);
+        if (b->shape->fused_kernels) {
+            /* The scale was folded into the batched product; its gradient is a kernel each for q and k. */
+            op_stream(b, "scale_backward", KERNEL_ELEMENTWISE, 2, b->tokens, 2 * b->query, 2.0 * wide, 2.0 * wide);
+        }
+    }
+    if (repeats_keys(b)) {
+        op_stream(b, "repeat_key_value_backward", KERNEL_ELEMENTWISE, 2, b->tokens, 2 * b->query, 2.0 * wide,
+                  2.0 * narrow);
+    }
+    rotary(b, "rotary_backward");
+    /* One gradient tensor: a concatenation of three, or a copy each back from heads-first order. */
+    bool separate = separate_projections(b);
+    if (separate && b->shape->flash_attention) {
+        return gradients;
+    }
+    uint32_t joined = live_open(b, wide + 2.0 * narrow);
+    op_stream(b, separate ? "split_heads_backward" : "qkv_gradient_concatenate", KERNEL_ELEMENTWISE, separate ? 3 : 1,
+              b->tokens, b->query + 2 * b->key, wide + 2.0 * narrow, wide + 2.0 * narrow);
+    live_close(b, gradients);
+    return joined;
+}
+
+static uint32_t attention_inner_backward(struct layer_builder *b)
+{
+    static const struct row_names projection = { "projection_gradient_all_gather", "projection_input_gradient",
+                                                 "projection_weight_gradient" };
+    static const struct column_names gathered = { "qkv_input_all_gather", "qkv_input_gradient",
+                                                  "qkv_gradient_reduce_scatter", "qkv_weight_gradient" };
+    static const struct column_names reduced = { "qkv_input_all_gather", "qkv_input_gradient",
+                                                 "qkv_gradient_all_reduce", "qkv_weight_gradient" };
+    uint32_t dropped = residual_backward(b, "attention_output_dropout_backward", "projection_bias_gradient",
+                                         b->model->projection_bias);
+    uint32_t context = row_backward(b, &projection, b->query, b->hidden, dropped);
+    uint32_t qkv = core_backward(b, context);
+    if (b->model->qkv_bias) {
+        op_bias_gradient(b, "qkv_bias_gradient", b->tokens, b->query + 2 * b->key);
+    }
+    int64_t parts[3] = { b->query, b->key, b->key };
+    unsigned count = separate_projections(b) ? 3 : 1;
+    if (count == 1) {
+        parts[0] = b->query + 2 * b->key;
+    }
+    return column_backward(b, b->sequence_parallel ? &gathered : &reduced, b->hidden, parts, count, qkv);
+}
+
+/* bert: norm, half, then the gradient that went round joins. */
+static uint32_t post_norm_half_backward(struct layer_builder *b, const char *norm, uint32_t output,
+                                        uint32_t (*half)(struct layer_builder *))
+{
+    double rows = local_rows(b);
+    uint32_t outer = live_open(b, rows);
+    op_norm_backward(b, norm, b->rows);
+    live_close(b, output);
+    uint32_t inner = half(b);
+    uint32_t sum = live_open(b, rows);
+    op_stream(b, "residual_gradient_add", KERNEL_ELEMENTWISE, 1, b->rows, b->hidden, 2.0 * rows, rows);
+    live_close(b, inner);
+    live_close(b, outer);
+    return sum;
+}
+
+static void backward(struct layer_builder *b)
+{
+    uint32_t output = live_open(b, local_rows(b)); /* the gradient that comes in */
+    if (post_norm(b)) {
+        output = post_norm_half_backward(b, "ffn_norm_backward", output, ffn_inner_backward);
+        output = post_norm_half_backward(b, "attention_norm_backward", output, attention_inner_backward);
+    } else if (b->model->parallel_residual) {
+        uint32_t ffn = norm_backward(b, "ffn_norm_backward", ffn_inner_backward(b), LIVE_NONE);
+        uint32_t attention = attention_inner_backward(b);
+        live_close(b, output);
+        (void)norm_backward(b, "attention_norm_backward", attention, ffn);
+    } else {
+        output = norm_backward(b, "ffn_norm_backward", ffn_inner_backward(b), output);
+        output = norm_backward(b, "attention_norm_backward", attention_inner_backward(b), output);
+    }
+    op_vector_gradients(b, "vector_gradient_add", vector_count(b), vector_elements(b));
+}
+
+static void count_parameters(struct layer_builder *b)
+{
+    const struct model *m = b->model;
+    double h = (double)b->hidden, qkv = (double)(b->query + 2 * b->key);
+    double first = (double)((m->activation == MODEL_SWIGLU ? 2 : 1) * b->ffn);
+    double shared = 2.0 * h * (m->norm_bias ? 2.0 : 1.0);
+    shared += (m->projection_bias ? h : 0.0) + (m->ffn_bias ? h : 0.0);
+    b->graph->replicated_parameters = shared;
+    b->graph->parameters = shared + h * qkv + (m->qkv_bias ? qkv : 0.0) + (double)b->query * h + h * first +
+                           (m->ffn_bias ? first : 0.0) + (double)b->ffn * h;
+}
+
+void build_transformer(struct layer_builder *b)
+{
+    save_input(b, "layer_input", local_rows(b));
+    forward_attention(b);
+    forward_ffn(b);
+    b->graph->forward_count = b->graph->op_count;
+    b->pass = PASS_BACKWARD_INPUT;
+    backward(b);
+    count_parameters(b);
+}

@@ -1,0 +1,71 @@
+/* A bare pipeline in abstract time units: an order, and nothing else. It teaches, and it is where closed forms are tested (`memwall pipeline`).
+ *
+ * The request becomes a real schedule: one rank a stage (device number = stage), OP_DELAY for each pass, one activation buffer from the start of a forward to
+ * the end of its backward (of its weight part when the order splits), and a send/recv pair of fixed duration for each hop between stages. Any executor may run it.
+ *
+ * Times are a device's whole share of one micro-batch; its chunks divide them equally. An activation unit is a device's whole share too: the buffer of a
+ * chunk has 1 byte, so a share has as many bytes as a micro-batch passes chunks on a device. Spaces are unlimited.
+ *
+ * Hops are asynchronous over an unlimited link: every boundary and direction has p2p queues of its own on both sides (lanes), as many as hops can be under way at once, so that a
+ * hop delays nothing but the pass that needs it.
+ *
+ *     struct bare_pipeline_request request = { .order = order, .order_request = {...}, .forward = 1, .backward = 2 };
+ *     TRY(bare_pipeline_schedule(&request, &schedule, error));
+ *     TRY(exec_sim.run(&schedule, &options, &timeline, error));
+ *     TRY(bare_pipeline_measure(&request, &schedule, &timeline, &result, error));
+ *     printf("%g\n", result.makespan);
+ *     bare_pipeline_result_free(&result); */
+#ifndef MEMWALL_PLAN_BARE_PIPELINE_H
+#define MEMWALL_PLAN_BARE_PIPELINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/base/arena.h"
+#include "sim/base/strbuf.h"
+#include "sim/ir/schedule.h"
+#include "sim/ir/timeline.h"
+#include "sim/plan/order.h"
+
+/* One abstract unit in picoseconds. 720720 = lcm(1 .. 16): thousandths of a unit divided by up to 16 chunks are whole picoseconds. */
+#define BARE_UNIT_PS  (720720 * (int64_t)1000)
+#define BARE_TIME_MAX 1e6 /* of one pass or hop, in units */
+
+struct bare_pipeline_request {
+    const struct pipeline_order *order;
+    struct order_request order_request;
+    double forward;  /* > 0 */
+    double backward; /* > 0: whole backward, or its input part when has_weight_gradient */
+    bool has_weight_gradient;
+    double
+        weight_gradient; /* >= 0. An order that splits without it halves `backward`; one that does not split adds it to `backward` */
+    double hop; /* >= 0: latency between neighbouring stages */
+};
+
+struct bare_stage {
+    double peak_activations; /* in whole shares */
+    uint32_t weight_versions;
+    double work, first_start, last_end; /* in units */
+    const char *order;                  /* "F0 F1 B0 ..."; chunks as "F0.2": micro-batch.virtual stage */
+};
+
+struct bare_pipeline_result {
+    double makespan;
+    double span_bubble; /* max over stages of last end - first start - work */
+    struct bare_stage *stages;
+    uint32_t stage_count;
+    struct arena arena; /* owns stages and their texts */
+};
+
+/* Checks the request and builds its schedule (the caller frees it). STATUS_BAD_INPUT, STATUS_LIMIT say what is allowed. */
+enum status bare_pipeline_schedule(const struct bare_pipeline_request *request, struct schedule *schedule,
+                                   struct error *error);
+/* What a timeline of that schedule says. STATUS_DEADLOCK when it did not end. */
+enum status bare_pipeline_measure(const struct bare_pipeline_request *request, const struct schedule *schedule,
+                                  const struct timeline *timeline, struct bare_pipeline_result *result,
+                                  struct error *error);
+void bare_pipeline_result_free(struct bare_pipeline_result *result);
+/* {"makespan", "span_bubble", "stages": [{"peak_activations", "weight_versions", "order"}]} */
+void bare_pipeline_print_json(const struct bare_pipeline_result *result, struct strbuf *out);
+
+#endif

@@ -1,0 +1,231 @@
+/* Lowering: checks, shared preparation, one rank after the other. And the kit's plain accessors. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/base/check.h"
+#include "sim/plan/lower_internal.h"
+
+/* ---- the kit ---- */
+
+const struct lower_request *lower_input(const struct lowering *l)
+{
+    return l->request;
+}
+
+struct builder *lower_builder(struct lowering *l)
+{
+    return l->builder;
+}
+
+struct arena *lower_arena(struct lowering *l)
+{
+    return &l->arena;
+}
+
+void **lower_policy_state(struct lowering *l)
+{
+    return &l->policy_state;
+}
+
+uint32_t lower_stage(const struct lowering *l)
+{
+    return l->rank->stage;
+}
+
+uint32_t lower_data_size(const struct lowering *l)
+{
+    return l->replicas;
+}
+
+const struct lower_layer *lower_layers(const struct lowering *l, uint32_t *count)
+{
+    *count = l->rank->layer_count;
+    return l->rank->layers;
+}
+
+void lower_fail(struct lowering *l, enum status status, const char *format, ...)
+{
+    if (l->status != STATUS_OK) {
+        return;
+    }
+    char message[ERROR_MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    l->status = error_set(l->error, status, "%s", message);
+}
+
+static uint32_t copy(struct lowering *l, enum opcode opcode, enum queue_class queue_class, double bytes, bool pageable,
+                     uint32_t after_op, uint32_t acquire, uint32_t release)
+{
+    uint32_t queue = lower_queue(l, queue_class);
+    uint32_t op = lowering_op(l, opcode, queue, builder_work_transfer(l->builder, bytes, pageable), PHASE_OFFLOAD);
+    builder_depends(l->builder, after_op);
+    if (acquire != SCHED_NONE) {
+        builder_acquire(l->builder, acquire);
+    }
+    if (release != SCHED_NONE) {
+        builder_release(l->builder, release);
+    }
+    return op;
+}
+
+uint32_t lower_copy_to_host(struct lowering *l, double bytes, bool pageable, uint32_t after_op, uint32_t acquire,
+                            uint32_t release)
+{
+    return copy(l, OP_COPY_D2H, QUEUE_D2H, bytes, pageable, after_op, acquire, release);
+}
+
+uint32_t lower_copy_to_device(struct lowering *l, double bytes, bool pageable, uint32_t after_op, uint32_t acquire,
+                              uint32_t release)
+{
+    return copy(l, OP_COPY_H2D, QUEUE_H2D, bytes, pageable, after_op, acquire, release);
+}
+
+uint32_t lower_host_optimizer(struct lowering *l, double parameters, uint32_t after_op)
+{
+    uint32_t queue = lower_queue(l, QUEUE_HOST);
+    uint32_t op =
+        lowering_op(l, OP_HOST_OPTIMIZER, queue, builder_work_host_optimizer(l->builder, parameters), PHASE_OPTIMIZER);
+    builder_depends(l->builder, after_op);
+    return op;
+}
+
+/* ---- preparation ---- */
+
+static enum status check_request(const struct lower_request *request, struct error *error)
+{
+    const struct plan *plan = request->plan;
+    int64_t gpus = plan->tensor * plan->context * plan->pipeline * plan->data;
+    if (gpus != (int64_t)request->cluster->gpus) {
+        return error_at(
+            error, STATUS_BAD_INPUT, NULL, "$.parallel",
+            "tensor %lld x context %lld x pipeline %lld x data %lld = %lld GPUs, but the cluster has %u in use",
+            (long long)plan->tensor, (long long)plan->context, (long long)plan->pipeline, (long long)plan->data,
+            (long long)gpus, request->cluster->gpus);
+    }
+    if (request->order->asynchronous || request->order->model_replicas > 1) {
+        return error_at(error, STATUS_UNSUPPORTED, NULL, "$.parallel.pipeline_order",
+                        "order \"%s\" keeps several copies or versions of the weights; only `memwall pipeline` draws "
+                        "it so far, `memwall run` takes orders with one copy and a flush",
+                        request->order->name);
+    }
+    if (request->policy->check != NULL) {
+        TRY(request->policy->check(request, error));
+    }
+    return STATUS_OK;
+}
+
+static uint32_t *ids(struct lowering *l, size_t count)
+{
+    uint32_t *array = arena_array(&l->arena, uint32_t, count);
+    for (size_t i = 0; array != NULL && i < count; i++) {
+        array[i] = SCHED_NONE;
+    }
+    if (array == NULL) {
+        lower_fail(l, STATUS_NO_MEMORY, "out of memory while lowering");
+    }
+    return array;
+}
+
+static enum status prepare(struct lowering *l)
+{
+    const struct lower_request *request = l->request;
+    const struct plan *plan = request->plan;
+    l->stages = (uint32_t)plan->pipeline;
+    l->virtual_stages = (uint32_t)plan->virtual_stages;
+    l->micro_batches = (uint32_t)plan->micro_batches;
+    l->tensor = (uint32_t)plan->tensor;
+    l->data = (uint32_t)plan->data;
+    l->context = (uint32_t)plan->context;
+    l->replicas = l->data * l->context;
+    l->fold = plan->fold;
+    l->order_request = (struct order_request){
+        .stages = l->stages,
+        .micro_batches = l->micro_batches,
+        .virtual_stages = l->virtual_stages,
+        .parameters = plan->order_parameters,
+    };
+    TRY(request->order->check(&l->order_request, l->error));
+    struct layer_shape shape = {
+        .micro_batch = plan->micro_batch,
+        .sequence = plan->sequence_length,
+        .tensor = plan->tensor,
+        .sequence_parallel = plan->sequence_parallel,
+        .context = plan->context,
+        .dtype = plan->precision,
+        .padded_vocab = model_padded_vocab(request->model, plan->tensor, request->software->vocab_multiple),
+        .flash_attention = request->software->flash_attention,
+        .fused_kernels = request->software->fused_kernels,
+        .separate_backward_weight = request->order->splits_backward,
+    };
+    for (uint32_t kind = 0; kind < LAYER_KIND_COUNT; kind++) {
+        TRY(layer_graph_build(&l->graphs[kind], request->model, (enum layer_kind)kind, &shape, &l->arena, l->error));
+    }
+    double boundary = l->graphs[LAYER_TRANSFORMER].boundary_bytes;
+    bool scatter = request->software->scatter_gather_pipeline && l->tensor > 1 && !plan->sequence_parallel;
+    l->boundary_send_bytes = scatter ? boundary / l->tensor : boundary;
+    size_t instances = l->fold ? 1 : (size_t)l->replicas * l->tensor;
+    size_t transfers = instances * l->stages * l->virtual_stages * l->micro_batches;
+    l->forward_matches = ids(l, transfers);
+    l->backward_matches = ids(l, transfers);
+    l->pair_groups = ids(l, (size_t)l->stages * l->stages);
+    l->device_spaces = ids(l, request->cluster->gpus);
+    for (uint32_t kind = 0; kind < SPACE_KIND_COUNT; kind++) {
+        l->host_spaces[kind] = ids(l, request->cluster->nodes);
+    }
+    return l->status;
+}
+
+static enum status build_ranks(struct lowering *l)
+{
+    for (uint32_t stage = 0; stage < l->stages; stage++) {
+        uint32_t instances = l->fold ? 1 : l->replicas * l->tensor;
+        for (uint32_t i = 0; i < instances; i++) {
+            uint32_t replica = i / l->tensor;
+            TRY(lowering_open_rank(l, stage, replica / l->context, replica % l->context, i % l->tensor));
+            if (l->request->policy->begin_rank != NULL) {
+                l->request->policy->begin_rank(l);
+            }
+            TRY(l->status);
+            TRY(lowering_walk(l));
+        }
+    }
+    return STATUS_OK;
+}
+
+/* What the step computes, for throughput and utilisation. */
+static void describe_step(const struct lower_request *request, struct schedule *schedule)
+{
+    const struct plan *plan = request->plan;
+    schedule->samples = (double)plan->global_batch;
+    schedule->tokens = (double)plan->global_batch * (double)plan->sequence_length;
+    schedule->model_flops = model_step_flops(request->model, (double)plan->global_batch, (double)plan->sequence_length);
+    schedule->gpu_count = request->cluster->gpus;
+}
+
+enum status lower_schedule(const struct lower_request *request, struct schedule *schedule, struct error *error)
+{
+    TRY(check_request(request, error));
+    struct lowering l = { .request = request, .error = error, .builder = builder_new() };
+    enum status status =
+        l.builder == NULL ? error_set(error, STATUS_NO_MEMORY, "out of memory while lowering") : STATUS_OK;
+    if (status == STATUS_OK) {
+        status = prepare(&l);
+    }
+    if (status == STATUS_OK) {
+        status = build_ranks(&l);
+    }
+    if (status == STATUS_OK) {
+        status = builder_finish(l.builder, schedule, error);
+        if (status == STATUS_OK) {
+            describe_step(request, schedule);
+        }
+    } else {
+        builder_free(l.builder);
+    }
+    arena_free(&l.arena);
+    return status;
+}

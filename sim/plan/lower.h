@@ -1,0 +1,107 @@
+/* Lowering: plan -> schedule; and the kit with which memory policies take part in it.
+ *
+ *     struct lower_request request = { .model = ..., .cluster = ..., .software = ..., .plan = ..., .order = ..., .policy = ... };
+ *     TRY(lower_schedule(&request, &schedule, error));
+ *
+ * Ranks. GPU number = ((stage * data + d) * context + c) * tensor + t: tensor-parallel neighbours are nearest, as in Megatron (Narayanan et al. 2021, section 3). With
+ * plan->fold one rank a stage is built and stands for all (d, c, t).
+ *
+ * A pass of a layer becomes: [gather of its weights (ZeRO-3)], compute ops and tensor-parallel collectives in order, [gradient bucket]. How finely is plan->detail:
+ * `op` one op a kernel; `layer` one op a run of kernels between collectives; `stage` one op a chunk's pass, where nothing outside can see inside. */
+#ifndef MEMWALL_PLAN_LOWER_H
+#define MEMWALL_PLAN_LOWER_H
+
+#include "hw_models/cluster.h"
+#include "hw_models/software.h"
+#include "sim/ir/builder.h"
+#include "sim/model/layer.h"
+#include "sim/model/model.h"
+#include "sim/plan/order.h"
+#include "sim/plan/plan.h"
+
+struct memory_policy;
+struct lowering;
+
+/* Everything is borrowed for the call. */
+struct lower_request {
+    const struct model *model;
+    const struct cluster *cluster;
+    const struct software *software;
+    const struct plan *plan;
+    const struct pipeline_order *order;
+    const struct memory_policy *policy;
+};
+
+/* The caller frees the schedule. Refuses (STATUS_BAD_INPUT) what order, policy or degrees do not allow. Does not verify. */
+enum status lower_schedule(const struct lower_request *request, struct schedule *schedule, struct error *error);
+
+/* One layer as a rank holds it. Byte counts are of this device, after tensor parallelism and ZeRO. */
+struct lower_layer {
+    enum layer_kind kind;
+    uint32_t index;       /* on this rank, in model order of its chunks */
+    uint32_t model_index; /* transformer layers from 0; SCHED_NONE for embedding and head */
+    uint32_t chunk;
+    const struct layer_graph *graph;
+    enum recompute_mode recompute;
+    double parameters; /* held in compute precision while the layer runs (whole layer, after TP) */
+    double
+        owned_parameters; /* that this device updates: parameters / data-parallel size when ZeRO shards the optimizer */
+    uint64_t weight_bytes, gradient_bytes, optimizer_bytes; /* persistent */
+    uint64_t gathered_bytes;                                /* ZeRO-3: the whole weights while gathered; else 0 */
+    uint32_t weight, gradient, optimizer;                   /* persistent buffers */
+};
+
+enum lower_pass_kind { LOWER_FORWARD, LOWER_BACKWARD, LOWER_BACKWARD_WEIGHT };
+
+struct lower_pass {
+    const struct lower_layer *layer;
+    enum lower_pass_kind kind;
+    uint32_t micro_batch;
+    bool last_micro_batch; /* of this kind of pass on this rank and chunk */
+};
+
+/* ---- the kit: what policies may ask and emit. All speak of the rank that is open. ---- */
+
+const struct lower_request *lower_input(const struct lowering *lowering);
+struct builder *lower_builder(struct lowering *lowering); /* for ops that the kit does not have */
+struct arena *lower_arena(struct lowering *lowering);     /* lives until lower_schedule returns */
+void **lower_policy_state(struct lowering *lowering);     /* one pointer for the policy, NULL at first */
+/* Record an error: lowering stops at the next chance. */
+void lower_fail(struct lowering *lowering, enum status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+uint32_t lower_stage(const struct lowering *lowering);
+uint32_t lower_data_size(const struct lowering *lowering); /* data * context */
+const struct lower_layer *lower_layers(const struct lowering *lowering, uint32_t *count);
+/* The rank's queue of a class (created at first use) and its space of a kind: its device, or the host (pinned part, storage) of its server. */
+uint32_t lower_queue(struct lowering *lowering, enum queue_class queue_class);
+uint32_t lower_space(struct lowering *lowering, enum space_kind kind);
+/* A new buffer of this rank; `copies` in host spaces is set so that folded devices of the same server count. `flags`: BUFFER_LIVE_*. */
+uint32_t lower_buffer(struct lowering *lowering, enum space_kind kind, double bytes, enum buffer_class buffer_class,
+                      uint8_t flags, const char *label);
+
+/* The latest op on the compute queue, or SCHED_NONE. */
+uint32_t lower_last_compute(const struct lowering *lowering);
+/* The next compute op waits for `op` / acquires `buffer`. */
+void lower_next_depends(struct lowering *lowering, uint32_t op);
+void lower_next_acquires(struct lowering *lowering, uint32_t buffer);
+
+/* Copies between the rank's device and its host (pinned unless `pageable`), after `after_op` (SCHED_NONE: at once). `acquire`: buffer taken when the copy starts, `release`: freed when it ends
+ * (SCHED_NONE: none). Return the op. */
+uint32_t lower_copy_to_host(struct lowering *lowering, double bytes, bool pageable, uint32_t after_op, uint32_t acquire,
+                            uint32_t release);
+uint32_t lower_copy_to_device(struct lowering *lowering, double bytes, bool pageable, uint32_t after_op,
+                              uint32_t acquire, uint32_t release);
+/* Adam on the host's cores over `parameters`. */
+uint32_t lower_host_optimizer(struct lowering *lowering, double parameters, uint32_t after_op);
+/* Fused Adam on the device over all owned parameters. */
+uint32_t lower_device_optimizer(struct lowering *lowering, uint32_t after_op);
+
+/* The activation of (layer, micro-batch) is held in a buffer that its backward releases. `take` hands that duty to the policy between forward and backward (returns the buffer); `give` names the
+ * buffer that the backward will release (possibly a new one). */
+uint32_t lower_activation_take(struct lowering *lowering, const struct lower_layer *layer, uint32_t micro_batch);
+void lower_activation_give(struct lowering *lowering, const struct lower_layer *layer, uint32_t micro_batch,
+                           uint32_t buffer);
+uint64_t lower_activation_bytes(const struct lowering *lowering, const struct lower_layer *layer);
+
+#endif

@@ -1,0 +1,155 @@
+/* The lowering's own state, shared by the lower_*.c files only. */
+#ifndef MEMWALL_PLAN_LOWER_INTERNAL_H
+#define MEMWALL_PLAN_LOWER_INTERNAL_H
+
+#include "sim/plan/lower.h"
+#include "sim/plan/policy.h"
+
+/* One step of a pass template: a run of kernels, or one tensor-parallel collective. */
+struct segment {
+    uint32_t work;
+    uint32_t match_group; /* collective: its group, else SCHED_NONE */
+    uint8_t opcode, phase;
+    bool beside; /* collective on its own queue, beside the next segment */
+};
+
+struct pass_template {
+    struct segment *segments;
+    uint32_t segment_count;
+    /* the same as one item list, for chunk-wide merging; valid when `mergeable` (no segment runs beside another) */
+    struct work_item *items;
+    uint32_t item_count;
+    bool mergeable;
+};
+
+/* The pass templates of a layer kind: a backward may be preceded by repeated forward work. */
+enum template_kind {
+    TEMPLATE_FORWARD,
+    TEMPLATE_RECOMPUTE_FULL,
+    TEMPLATE_RECOMPUTE_CORE,
+    TEMPLATE_BACKWARD, /* both parts */
+    TEMPLATE_BACKWARD_INPUT,
+    TEMPLATE_BACKWARD_WEIGHT,
+    TEMPLATE_COUNT
+};
+
+/* The groups a rank takes part in; SCHED_NONE when of size 1. */
+struct rank_groups {
+    uint32_t tensor, data, model, embedding;
+    uint32_t tensor_present, data_present, model_present, embedding_present; /* ranks of the schedule in the group */
+};
+
+/* A queue towards one peer: pipeline transfers never wait behind those of another peer or direction. */
+struct lane {
+    uint32_t peer_stage, queue;
+    uint8_t kind; /* enum lane_kind */
+};
+enum lane_kind { LANE_SEND_FORWARD, LANE_RECV_FORWARD, LANE_SEND_BACKWARD, LANE_RECV_BACKWARD };
+enum { LANES_MAX = 64, PASS_ENDS = 16, NEXT_DEPENDENCIES_MAX = 64, NEXT_ACQUIRES_MAX = 16 };
+
+/* What lives from the forward of (layer, micro-batch) to its backward. */
+struct activation {
+    uint32_t buffer;
+    uint32_t recomputed; /* split backward: recomputed tensors live until W */
+};
+
+/* A gradient bucket being filled. */
+struct bucket {
+    double bytes;
+    uint32_t layer_count; /* entries of rank.bucket_layers */
+    uint32_t after_op;
+    bool last_micro_batch;
+};
+
+struct rank_state {
+    uint32_t stage, d, c, t;
+    uint32_t device; /* representative */
+    uint32_t host_copies;
+    struct lower_layer *layers;
+    uint32_t layer_count;
+    uint32_t *chunk_first_layer, *chunk_layer_count; /* [virtual_stages] */
+    uint32_t queues[QUEUE_CLASS_COUNT];
+    uint32_t tensor_queue, data_queue;
+    uint32_t spaces[SPACE_KIND_COUNT];
+    struct lane lanes[LANES_MAX];
+    uint32_t lane_count;
+    struct rank_groups groups;
+    struct pass_template templates[LAYER_KIND_COUNT][TEMPLATE_COUNT];
+    struct work_item *(*merged_items)[TEMPLATE_COUNT]; /* per chunk: whole-chunk passes, made at first use */
+    uint32_t (*merged_works)[TEMPLATE_COUNT];
+    struct activation *activations; /* [layer_count * micro_batches] */
+    uint32_t *boundary_in;          /* received activations [virtual_stages * micro_batches] */
+    uint32_t *weight_passes_done;   /* per chunk: backward (or W) passes so far */
+    uint32_t last_compute;
+    uint32_t last_data; /* latest op on the data queue */
+    uint32_t pass_ends
+        [PASS_ENDS]; /* last compute op of the latest layer passes, newest first: how far ZeRO-3 may gather ahead */
+    uint32_t next_dependencies[NEXT_DEPENDENCIES_MAX], next_dependency_count;
+    uint32_t next_acquires[NEXT_ACQUIRES_MAX], next_acquire_count;
+    struct bucket bucket;
+    uint32_t *bucket_layers,
+        *bucket_buffers;     /* layers in the bucket and their full gradients (ZeRO-2, 3) or SCHED_NONE */
+    uint32_t *full_gradient; /* per layer: transient full gradient being filled, or SCHED_NONE */
+    uint8_t next_flags;      /* for the next op of any queue */
+    uint32_t output;         /* what the pass being emitted will send: acquired by its last layer */
+};
+
+struct lowering {
+    const struct lower_request *request;
+    struct builder *builder;
+    struct arena arena;
+    struct error *error;
+    enum status status;
+    struct order_request order_request;
+    struct layer_graph graphs[LAYER_KIND_COUNT];
+    uint32_t stages, virtual_stages, micro_batches, tensor, data, context; /* degrees */
+    uint32_t replicas;                                                     /* data * context: the data-parallel group */
+    double boundary_send_bytes; /* one micro-batch across a stage boundary, per device */
+    bool fold;
+    struct rank_state *rank;                      /* the open one */
+    uint32_t *forward_matches, *backward_matches; /* [instances * virtual stages * micro_batches] */
+    uint32_t *pair_groups; /* of the open rank, by (from stage, to stage); SCHED_NONE until made */
+    struct shared_match {
+        uint32_t group, sequence, match;
+    } * shared_matches; /* unfolded: matches met by several ranks */
+    uint32_t shared_match_count, shared_match_capacity;
+    uint32_t *host_spaces[SPACE_KIND_COUNT], *device_spaces; /* by server, by device; SCHED_NONE until used */
+    uint32_t *group_sequence;                                /* collectives so far of the open rank, by group */
+    uint32_t group_sequence_capacity;
+    void *policy_state;
+};
+
+/* lower_groups.c: who talks to whom */
+uint32_t lowering_gpu(const struct lowering *l, uint32_t stage, uint32_t d, uint32_t c, uint32_t t);
+enum status lowering_groups(struct lowering *l, struct rank_state *rank);
+uint32_t lowering_pair_group(struct lowering *l, uint32_t from_stage, uint32_t to_stage);
+uint32_t lowering_collective_match(struct lowering *l, uint32_t group, uint32_t present);
+uint32_t lowering_transfer_match(struct lowering *l, bool backward, uint32_t virtual_stage, uint32_t micro_batch,
+                                 uint32_t from_stage, uint32_t to_stage);
+
+/* lower_template.c */
+enum status lowering_templates(struct lowering *l, struct rank_state *rank);
+
+/* lower_rank.c: layers and what lives all step long */
+enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, uint32_t c, uint32_t t);
+
+/* lower_pass.c */
+uint32_t lowering_op(struct lowering *l, enum opcode opcode, uint32_t queue, uint32_t work, enum op_phase phase);
+uint32_t lowering_compute(struct lowering *l, uint32_t work, enum op_phase phase);
+uint32_t lowering_collective(struct lowering *l, enum opcode opcode, uint32_t queue, uint32_t group, uint32_t present,
+                             double bytes, enum dtype dtype, enum op_phase phase);
+void lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kind kind, uint32_t micro_batch);
+
+/* lower_step.c: the walk along the pipeline order */
+enum status lowering_walk(struct lowering *l);
+
+/* lower_data.c: data parallelism and ZeRO */
+uint32_t lowering_gather(struct lowering *l, const struct lower_layer *layer);
+void lowering_gradient_done(struct lowering *l, const struct lower_pass *pass, uint32_t after_op);
+void lowering_flush_bucket(struct lowering *l);
+
+/* lower_optimizer.c: the end of the step */
+void lowering_begin_step(struct lowering *l);
+void lowering_end_step(struct lowering *l);
+
+#endif

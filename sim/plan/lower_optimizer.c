@@ -1,0 +1,134 @@
+/* Both ends of a step: clearing gradients, the gradient norm, the optimizer, ZeRO's gather of new weights. */
+#include "sim/plan/lower_internal.h"
+
+static uint32_t kernel_op(struct lowering *l, const struct kernel *kernel, enum op_phase phase)
+{
+    struct work_item item = { .index = builder_kernel(l->builder, kernel), .kind = ITEM_KERNEL };
+    uint32_t work = builder_work_kernels(l->builder, &item, 1);
+    return lowering_compute(l, work, phase);
+}
+
+static struct kernel memory_kernel(enum kernel_class kernel_class, double read, double written, uint32_t launches)
+{
+    return (struct kernel){
+        .kernel_class = (uint8_t)kernel_class,
+        .dtype = DTYPE_FP32,
+        .launches = launches > 0 ? launches : 1,
+        .batch = 1,
+        .m = 1,
+        .n = 1,
+        .k = 1,
+        .bytes_read = read,
+        .bytes_written = written,
+    };
+}
+
+/* Parameters whose buffers of a class lie on the device. */
+static double owned_parameters(const struct lowering *l)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < l->rank->layer_count; i++) {
+        sum += l->rank->layers[i].owned_parameters;
+    }
+    return sum;
+}
+
+void lowering_begin_step(struct lowering *l)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < l->rank->layer_count; i++) {
+        const struct lower_layer *layer = &l->rank->layers[i];
+        bytes += layer->gradient != SCHED_NONE ? (double)layer->gradient_bytes : 0;
+    }
+    l->rank->next_flags |= OP_FLAG_STEP;
+    if (bytes > 0) {
+        struct kernel clear = memory_kernel(KERNEL_ELEMENTWISE, 0, bytes, 1);
+        kernel_op(l, &clear, PHASE_OPTIMIZER);
+    }
+}
+
+/* Both copies of a tied embedding, on the first and last stage, sum their gradients (Megatron). */
+static void tied_embedding(struct lowering *l)
+{
+    struct rank_state *rank = l->rank;
+    if (rank->groups.embedding == SCHED_NONE) {
+        return;
+    }
+    const struct model *model = l->request->model;
+    const struct software *software = l->request->software;
+    double elements =
+        (double)model->hidden * (double)model_padded_vocab(model, l->tensor, software->vocab_multiple) / l->tensor;
+    uint32_t after = rank->last_compute;
+    rank->last_data =
+        lowering_collective(l, OP_ALL_REDUCE, rank->data_queue, rank->groups.embedding, rank->groups.embedding_present,
+                            elements * software->gradient_bytes, software->gradient_dtype, PHASE_DATA_COMM);
+    builder_depends(l->builder, after);
+}
+
+/* The norm of all gradients: every rank waits for every other. Returns the op after which it is known. */
+static uint32_t gradient_norm(struct lowering *l)
+{
+    struct rank_state *rank = l->rank;
+    double bytes = owned_parameters(l) * l->request->software->gradient_bytes;
+    struct kernel norm = memory_kernel(KERNEL_OPTIMIZER, bytes, 0, l->request->software->optimizer_launches);
+    lower_next_depends(l, rank->last_data);
+    uint32_t op = kernel_op(l, &norm, PHASE_OPTIMIZER);
+    if (rank->groups.model != SCHED_NONE) {
+        rank->last_data = lowering_collective(l, OP_ALL_REDUCE, rank->data_queue, rank->groups.model,
+                                              rank->groups.model_present, 4, DTYPE_FP32, PHASE_OPTIMIZER);
+        builder_depends(l->builder, op);
+        op = rank->last_data;
+    }
+    if (l->request->plan->zero_stage >= 1 && rank->groups.data != SCHED_NONE) {
+        rank->last_data = lowering_collective(l, OP_ALL_REDUCE, rank->data_queue, rank->groups.data,
+                                              rank->groups.data_present, 4, DTYPE_FP32, PHASE_OPTIMIZER);
+        builder_depends(l->builder, op);
+        op = rank->last_data;
+    }
+    return op;
+}
+
+uint32_t lower_device_optimizer(struct lowering *l, uint32_t after_op)
+{
+    const struct software *software = l->request->software;
+    double parameters = owned_parameters(l);
+    double state = parameters * (software->master_bytes + software->moments_bytes);
+    struct kernel adam =
+        memory_kernel(KERNEL_OPTIMIZER, state + parameters * software->gradient_bytes,
+                      state + parameters * dtype_bytes(l->request->plan->precision), software->optimizer_launches);
+    adam.flops =
+        14 *
+        parameters; /* two moments, bias corrections, square root, division, weight decay: facts/hardware.md C.8 counts bytes; this only colours MFU's denominator-free report */
+    if (!software->fused_optimizer) {
+        adam.launches *= l->rank->layer_count * 12; /* one series of launches a parameter tensor: 12 tensors a layer */
+    }
+    lower_next_depends(l, after_op);
+    return kernel_op(l, &adam, PHASE_OPTIMIZER);
+}
+
+/* ZeRO-1, 2: each rank updated its share; all need all of it. */
+static void gather_weights(struct lowering *l, uint32_t after)
+{
+    struct rank_state *rank = l->rank;
+    const struct plan *plan = l->request->plan;
+    if (plan->zero_stage < 1 || plan->zero_stage >= 3 || rank->groups.data == SCHED_NONE) {
+        return;
+    }
+    double bytes = 0;
+    for (uint32_t i = 0; i < rank->layer_count; i++) {
+        bytes += rank->layers[i].parameters * dtype_bytes(plan->precision);
+    }
+    rank->last_data = lowering_collective(l, OP_ALL_GATHER, rank->data_queue, rank->groups.data,
+                                          rank->groups.data_present, bytes, plan->precision, PHASE_DATA_COMM);
+    builder_depends(l->builder, after);
+}
+
+void lowering_end_step(struct lowering *l)
+{
+    const struct memory_policy *policy = l->request->policy;
+    lowering_flush_bucket(l);
+    tied_embedding(l);
+    uint32_t after = gradient_norm(l);
+    after = policy->optimizer != NULL ? policy->optimizer(l, after) : lower_device_optimizer(l, after);
+    gather_weights(l, after);
+}

@@ -1,0 +1,434 @@
+/* Passes of layers as ops: compute runs, tensor-parallel collectives, activations and short-lived tensors. */
+#include <math.h>
+
+#include "sim/base/check.h"
+#include "sim/plan/lower_internal.h"
+
+uint32_t lower_last_compute(const struct lowering *l)
+{
+    return l->rank->last_compute;
+}
+
+void lower_next_depends(struct lowering *l, uint32_t op)
+{
+    struct rank_state *rank = l->rank;
+    if (op == SCHED_NONE) {
+        return;
+    }
+    CHECK(rank->next_dependency_count < NEXT_DEPENDENCIES_MAX);
+    rank->next_dependencies[rank->next_dependency_count++] = op;
+}
+
+void lower_next_acquires(struct lowering *l, uint32_t buffer)
+{
+    struct rank_state *rank = l->rank;
+    if (buffer == SCHED_NONE) {
+        return;
+    }
+    CHECK(rank->next_acquire_count < NEXT_ACQUIRES_MAX);
+    rank->next_acquires[rank->next_acquire_count++] = buffer;
+}
+
+/* An op on any queue; carries the flags that wait for the next op. */
+uint32_t lowering_op(struct lowering *l, enum opcode opcode, uint32_t queue, uint32_t work, enum op_phase phase)
+{
+    uint32_t op = builder_op(l->builder, opcode, queue, work, phase);
+    if (l->rank->next_flags != 0) {
+        builder_flag(l->builder, l->rank->next_flags);
+        l->rank->next_flags = 0;
+    }
+    return op;
+}
+
+/* Whatever goes on the compute queue takes up the pending dependencies and acquisitions. */
+static void take_pending(struct lowering *l, uint32_t op)
+{
+    struct rank_state *rank = l->rank;
+    for (uint32_t i = 0; i < rank->next_dependency_count; i++) {
+        builder_depends(l->builder, rank->next_dependencies[i]);
+    }
+    for (uint32_t i = 0; i < rank->next_acquire_count; i++) {
+        builder_acquire(l->builder, rank->next_acquires[i]);
+    }
+    rank->next_dependency_count = 0;
+    rank->next_acquire_count = 0;
+    rank->last_compute = op;
+}
+
+static uint32_t on_compute_queue(struct lowering *l, enum opcode opcode, uint32_t work, enum op_phase phase)
+{
+    uint32_t op = lowering_op(l, opcode, l->rank->queues[QUEUE_COMPUTE], work, phase);
+    take_pending(l, op);
+    return op;
+}
+
+uint32_t lowering_compute(struct lowering *l, uint32_t work, enum op_phase phase)
+{
+    return on_compute_queue(l, OP_COMPUTE, work, phase);
+}
+
+uint32_t lowering_collective(struct lowering *l, enum opcode opcode, uint32_t queue, uint32_t group, uint32_t present,
+                             double bytes, enum dtype dtype, enum op_phase phase)
+{
+    uint32_t work = builder_work_collective(l->builder, group, bytes, dtype);
+    uint32_t op = queue == l->rank->queues[QUEUE_COMPUTE] ? on_compute_queue(l, opcode, work, phase)
+                                                          : lowering_op(l, opcode, queue, work, phase);
+    builder_set_match(l->builder, lowering_collective_match(l, group, present));
+    return op;
+}
+
+/* A pass being emitted: tags for its ops, and where it began. */
+struct emission {
+    uint16_t micro_batch, chunk, layer;
+    uint32_t beside;     /* a collective that runs beside the next segment */
+    uint32_t wait_after; /* ... which the segment after that waits for */
+};
+
+static void emit_segment(struct lowering *l, struct emission *emission, const struct segment *segment)
+{
+    struct rank_state *rank = l->rank;
+    if (segment->beside) {
+        uint32_t after = rank->last_compute;
+        uint32_t op = lowering_op(l, (enum opcode)segment->opcode, rank->tensor_queue, segment->work,
+                                  (enum op_phase)segment->phase);
+        builder_depends(l->builder, after);
+        builder_set_match(l->builder, lowering_collective_match(l, segment->match_group, rank->groups.tensor_present));
+        builder_tag(l->builder, emission->micro_batch, emission->chunk, emission->layer);
+        lower_next_depends(l, emission->wait_after);
+        emission->wait_after = SCHED_NONE;
+        lower_next_depends(l, emission->beside);
+        emission->beside = op;
+        return;
+    }
+    lower_next_depends(l, emission->wait_after);
+    emission->wait_after = emission->beside;
+    emission->beside = SCHED_NONE;
+    on_compute_queue(l, (enum opcode)segment->opcode, segment->work, (enum op_phase)segment->phase);
+    if (segment->match_group != SCHED_NONE) {
+        builder_set_match(l->builder, lowering_collective_match(l, segment->match_group, rank->groups.tensor_present));
+    }
+    if (segment->phase == PHASE_RECOMPUTE) {
+        builder_flag(l->builder, OP_FLAG_RECOMPUTE);
+    }
+    builder_tag(l->builder, emission->micro_batch, emission->chunk, emission->layer);
+}
+
+static void emit_template(struct lowering *l, const struct lower_pass *pass, enum template_kind kind)
+{
+    const struct lower_layer *layer = pass->layer;
+    const struct pass_template *made = &l->rank->templates[layer->kind][kind];
+    struct emission emission = {
+        .micro_batch = (uint16_t)pass->micro_batch,
+        .chunk = (uint16_t)layer->chunk,
+        .layer = layer->model_index == SCHED_NONE ? OP_TAG_NONE : (uint16_t)layer->model_index,
+        .beside = SCHED_NONE,
+        .wait_after = SCHED_NONE,
+    };
+    for (uint32_t i = 0; i < made->segment_count; i++) {
+        emit_segment(l, &emission, &made->segments[i]);
+    }
+    lower_next_depends(l, emission.wait_after);
+    lower_next_depends(l, emission.beside);
+}
+
+/* ---- memory of a pass ---- */
+
+static double saved_bytes(const struct lower_layer *layer)
+{
+    switch (layer->recompute) {
+    case RECOMPUTE_NONE: return layer->graph->saved_bytes_none;
+    case RECOMPUTE_SELECTIVE: return layer->graph->saved_bytes_selective;
+    case RECOMPUTE_FULL: return layer->graph->saved_bytes_full;
+    case RECOMPUTE_MODE_COUNT: break;
+    }
+    return 0;
+}
+
+static double input_bytes(const struct layer_graph *graph)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < graph->saved_count; i++) {
+        bytes += graph->saved[i].is_input ? graph->saved[i].bytes : 0;
+    }
+    return bytes;
+}
+
+static struct activation *activation_of(const struct lowering *l, const struct lower_layer *layer, uint32_t micro_batch)
+{
+    return &l->rank->activations[(size_t)layer->index * l->micro_batches + micro_batch];
+}
+
+static uint32_t *boundary_of(const struct lowering *l, uint32_t chunk, uint32_t micro_batch)
+{
+    return &l->rank->boundary_in[(size_t)chunk * l->micro_batches + micro_batch];
+}
+
+/* Is the layer's input held by a received boundary buffer rather than by its own activation? */
+static bool input_is_received(const struct lowering *l, const struct lower_layer *layer, uint32_t micro_batch)
+{
+    return layer->index == l->rank->chunk_first_layer[layer->chunk] &&
+           *boundary_of(l, layer->chunk, micro_batch) != SCHED_NONE;
+}
+
+static double activation_bytes(const struct lowering *l, const struct lower_layer *layer, uint32_t micro_batch)
+{
+    double bytes = saved_bytes(layer);
+    return input_is_received(l, layer, micro_batch) ? fmax(0, bytes - input_bytes(layer->graph)) : bytes;
+}
+
+uint64_t lower_activation_bytes(const struct lowering *l, const struct lower_layer *layer)
+{
+    return (uint64_t)ceil(activation_bytes(l, layer, 0));
+}
+
+uint32_t lower_activation_take(struct lowering *l, const struct lower_layer *layer, uint32_t micro_batch)
+{
+    struct activation *activation = activation_of(l, layer, micro_batch);
+    uint32_t buffer = activation->buffer;
+    activation->buffer = SCHED_NONE;
+    return buffer;
+}
+
+void lower_activation_give(struct lowering *l, const struct lower_layer *layer, uint32_t micro_batch, uint32_t buffer)
+{
+    activation_of(l, layer, micro_batch)->buffer = buffer;
+}
+
+static uint32_t device_buffer(struct lowering *l, double bytes, enum buffer_class buffer_class, const char *what)
+{
+    return bytes > 0 ? lower_buffer(l, SPACE_DEVICE, bytes, buffer_class, 0, what) : SCHED_NONE;
+}
+
+static void release_at_last(struct lowering *l, uint32_t buffer)
+{
+    if (buffer != SCHED_NONE && l->rank->last_compute != SCHED_NONE) {
+        builder_release_at(l->builder, l->rank->last_compute, buffer);
+    }
+}
+
+/* ---- one pass of one layer ---- */
+
+static void emit_forward(struct lowering *l, const struct lower_pass *pass)
+{
+    const struct lower_layer *layer = pass->layer;
+    uint32_t saved =
+        device_buffer(l, activation_bytes(l, layer, pass->micro_batch), BUFFER_ACTIVATION, "saved for backward");
+    uint32_t scratch = device_buffer(l, layer->graph->forward_transient_bytes, BUFFER_WORKSPACE, "forward pass");
+    lower_next_acquires(l, saved);
+    lower_next_acquires(l, scratch);
+    activation_of(l, layer, pass->micro_batch)->buffer = saved;
+    emit_template(l, pass, TEMPLATE_FORWARD);
+    release_at_last(l, scratch);
+}
+
+/* Recomputation runs when the gradient has arrived (lazily), as Megatron does. Returns the buffer of the recomputed tensors. */
+static uint32_t emit_recompute(struct lowering *l, const struct lower_pass *pass)
+{
+    const struct lower_layer *layer = pass->layer;
+    if (layer->recompute == RECOMPUTE_NONE) {
+        return SCHED_NONE;
+    }
+    bool full = layer->recompute == RECOMPUTE_FULL;
+    double bytes = layer->graph->saved_bytes_none - saved_bytes(layer);
+    uint32_t again = device_buffer(l, bytes, BUFFER_ACTIVATION, "recomputed");
+    uint32_t scratch =
+        full ? device_buffer(l, layer->graph->forward_transient_bytes, BUFFER_WORKSPACE, "recomputed forward")
+             : SCHED_NONE;
+    const struct pass_template *made =
+        &l->rank->templates[layer->kind][full ? TEMPLATE_RECOMPUTE_FULL : TEMPLATE_RECOMPUTE_CORE];
+    lower_next_acquires(l, again);
+    if (made->segment_count > 0) {
+        lower_next_acquires(l, scratch);
+        emit_template(l, pass, full ? TEMPLATE_RECOMPUTE_FULL : TEMPLATE_RECOMPUTE_CORE);
+        release_at_last(l, scratch);
+    }
+    return again;
+}
+
+/* Releases what the backward of (layer, micro-batch) was the last to need. */
+static void release_saved(struct lowering *l, const struct lower_pass *pass)
+{
+    struct activation *activation = activation_of(l, pass->layer, pass->micro_batch);
+    release_at_last(l, activation->buffer);
+    release_at_last(l, activation->recomputed);
+    *activation = (struct activation){ SCHED_NONE, SCHED_NONE };
+    if (input_is_received(l, pass->layer, pass->micro_batch)) {
+        uint32_t *boundary = boundary_of(l, pass->layer->chunk, pass->micro_batch);
+        release_at_last(l, *boundary);
+        *boundary = SCHED_NONE;
+    }
+}
+
+static void emit_backward(struct lowering *l, const struct lower_pass *pass)
+{
+    const struct lower_layer *layer = pass->layer;
+    bool split = l->request->order->splits_backward;
+    activation_of(l, layer, pass->micro_batch)->recomputed = emit_recompute(l, pass);
+    uint32_t scratch = device_buffer(l, layer->graph->backward_transient_bytes, BUFFER_WORKSPACE, "backward pass");
+    lower_next_acquires(l, scratch);
+    emit_template(l, pass, split ? TEMPLATE_BACKWARD_INPUT : TEMPLATE_BACKWARD);
+    release_at_last(l, scratch);
+    if (!split) {
+        release_saved(l, pass);
+    }
+}
+
+static void remember_pass_end(struct rank_state *rank)
+{
+    for (uint32_t i = PASS_ENDS - 1; i > 0; i--) {
+        rank->pass_ends[i] = rank->pass_ends[i - 1];
+    }
+    rank->pass_ends[0] = rank->last_compute;
+}
+
+static void emit_layer_pass(struct lowering *l, const struct lower_pass *pass)
+{
+    const struct memory_policy *policy = l->request->policy;
+    const struct lower_layer *layer = pass->layer;
+    if (policy->before_pass != NULL) {
+        policy->before_pass(l, pass);
+    }
+    uint32_t gathered = layer->gathered_bytes > 0 ? lowering_gather(l, layer) : SCHED_NONE;
+    bool final_part =
+        pass->kind == LOWER_BACKWARD_WEIGHT || (pass->kind == LOWER_BACKWARD && !l->request->order->splits_backward);
+    uint32_t *full = &l->rank->full_gradient[layer->index];
+    if (final_part && l->request->plan->zero_stage >= 2 && l->replicas > 1 && layer->parameters > 0 &&
+        *full == SCHED_NONE) {
+        /* ZeRO-2, 3: the whole gradient lives only until its bucket has been reduced and scattered */
+        *full = lower_buffer(l, SPACE_DEVICE, layer->parameters * l->request->software->gradient_bytes, BUFFER_GRADIENT,
+                             0, "gradient before reduce-scatter");
+        lower_next_acquires(l, *full);
+    }
+    switch (pass->kind) {
+    case LOWER_FORWARD: emit_forward(l, pass); break;
+    case LOWER_BACKWARD: emit_backward(l, pass); break;
+    case LOWER_BACKWARD_WEIGHT:
+        emit_template(l, pass, TEMPLATE_BACKWARD_WEIGHT);
+        release_saved(l, pass);
+        break;
+    }
+    release_at_last(l, gathered);
+    remember_pass_end(l->rank);
+    if (policy->after_pass != NULL) {
+        policy->after_pass(l, pass);
+    }
+    if (final_part) {
+        lowering_gradient_done(l, pass, l->rank->last_compute);
+    }
+}
+
+/* ---- a chunk's pass ---- */
+
+static enum template_kind pass_template_kind(const struct lowering *l, enum lower_pass_kind kind)
+{
+    switch (kind) {
+    case LOWER_FORWARD: return TEMPLATE_FORWARD;
+    case LOWER_BACKWARD: return l->request->order->splits_backward ? TEMPLATE_BACKWARD_INPUT : TEMPLATE_BACKWARD;
+    case LOWER_BACKWARD_WEIGHT: return TEMPLATE_BACKWARD_WEIGHT;
+    }
+    return TEMPLATE_FORWARD;
+}
+
+/* Whether nothing outside can see into the chunk's pass, so that it may become one op (--detail stage). */
+static bool chunk_merges(const struct lowering *l, uint32_t chunk, enum lower_pass_kind kind)
+{
+    const struct memory_policy *policy = l->request->policy;
+    if (l->request->plan->detail != DETAIL_STAGE || policy->before_pass != NULL || policy->after_pass != NULL ||
+        policy->gradient_ready != NULL ||
+        (l->replicas > 1 && (l->request->plan->zero_stage >= 2 || kind != LOWER_FORWARD))) {
+        return false;
+    }
+    const struct rank_state *rank = l->rank;
+    for (uint32_t i = 0; i < rank->chunk_layer_count[chunk]; i++) {
+        const struct lower_layer *layer = &rank->layers[rank->chunk_first_layer[chunk] + i];
+        if (!rank->templates[layer->kind][pass_template_kind(l, kind)].mergeable ||
+            (kind != LOWER_FORWARD && layer->recompute != RECOMPUTE_NONE)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* One op for the whole chunk. Its buffers are those of the layer passes: activations grow (shrink) inside, and only the largest scratch is alive at once. */
+static void emit_merged(struct lowering *l, uint32_t chunk, enum lower_pass_kind kind, uint32_t micro_batch)
+{
+    struct rank_state *rank = l->rank;
+    enum template_kind template_kind = pass_template_kind(l, kind);
+    uint32_t first = rank->chunk_first_layer[chunk], count = rank->chunk_layer_count[chunk];
+    uint32_t item_count = 0, filled = 0;
+    double scratch_bytes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct layer_graph *graph = rank->layers[first + i].graph;
+        item_count += rank->templates[rank->layers[first + i].kind][template_kind].item_count;
+        double bytes = kind == LOWER_FORWARD ? graph->forward_transient_bytes : graph->backward_transient_bytes;
+        scratch_bytes = kind == LOWER_BACKWARD_WEIGHT ? 0 : fmax(scratch_bytes, bytes);
+    }
+    struct work_item **items = &rank->merged_items[chunk][template_kind];
+    if (*items == NULL) {
+        *items = arena_array(&l->arena, struct work_item, item_count);
+        if (*items == NULL) {
+            lower_fail(l, STATUS_NO_MEMORY, "out of memory for merged passes");
+            return;
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t at = kind == LOWER_FORWARD ? i : count - 1 - i;
+            const struct pass_template *made = &rank->templates[rank->layers[first + at].kind][template_kind];
+            for (uint32_t k = 0; k < made->item_count; k++) {
+                (*items)[filled++] = made->items[k];
+            }
+        }
+        rank->merged_works[chunk][template_kind] = builder_work_kernels(l->builder, *items, item_count);
+    }
+    uint32_t scratch = device_buffer(l, scratch_bytes, BUFFER_WORKSPACE, "pass");
+    uint32_t saved = SCHED_NONE;
+    if (kind == LOWER_FORWARD) {
+        double bytes = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            bytes += ceil(activation_bytes(l, &rank->layers[first + i], micro_batch));
+        }
+        saved = device_buffer(l, bytes, BUFFER_ACTIVATION, "saved for backward");
+        activation_of(l, &rank->layers[first], micro_batch)->buffer = saved;
+    }
+    lower_next_acquires(l, saved);
+    lower_next_acquires(l, scratch);
+    lower_next_acquires(l, rank->output);
+    enum op_phase phase = kind == LOWER_FORWARD    ? PHASE_FORWARD
+                          : kind == LOWER_BACKWARD ? PHASE_BACKWARD
+                                                   : PHASE_WEIGHT;
+    lowering_compute(l, rank->merged_works[chunk][template_kind], phase);
+    builder_tag(l->builder, (uint16_t)micro_batch, (uint16_t)chunk, OP_TAG_NONE);
+    release_at_last(l, scratch);
+    bool final_part = kind == LOWER_BACKWARD_WEIGHT || (kind == LOWER_BACKWARD && !l->request->order->splits_backward);
+    for (uint32_t i = 0; final_part && i < count; i++) {
+        struct lower_pass pass = { .layer = &rank->layers[first + i], .kind = kind, .micro_batch = micro_batch };
+        release_saved(l, &pass);
+    }
+}
+
+void lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kind kind, uint32_t micro_batch)
+{
+    struct rank_state *rank = l->rank;
+    bool final_part = kind == LOWER_BACKWARD_WEIGHT || (kind == LOWER_BACKWARD && !l->request->order->splits_backward);
+    if (final_part) {
+        rank->weight_passes_done[chunk]++;
+    }
+    if (chunk_merges(l, chunk, kind)) {
+        emit_merged(l, chunk, kind, micro_batch);
+        return;
+    }
+    bool last = rank->weight_passes_done[chunk] == l->micro_batches;
+    uint32_t count = rank->chunk_layer_count[chunk];
+    for (uint32_t i = 0; i < count && l->status == STATUS_OK; i++) {
+        uint32_t at = kind == LOWER_FORWARD ? i : count - 1 - i;
+        struct lower_pass pass = {
+            .layer = &rank->layers[rank->chunk_first_layer[chunk] + at],
+            .kind = kind,
+            .micro_batch = micro_batch,
+            .last_micro_batch = final_part && last,
+        };
+        if (i == count - 1) {
+            lower_next_acquires(l, rank->output);
+        }
+        emit_layer_pass(l, &pass);
+    }
+}

@@ -1,0 +1,292 @@
+/* A rank: its devices, queues, spaces, layers, and the buffers that live all step long. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/base/check.h"
+#include "sim/plan/lower_internal.h"
+
+static void no_memory(struct lowering *l)
+{
+    lower_fail(l, STATUS_NO_MEMORY, "out of memory while lowering");
+}
+
+/* The folded devices of the rank: all (d, c, t) of its stage, the representative first. */
+static uint32_t *rank_devices(struct lowering *l, const struct rank_state *rank, uint32_t *count)
+{
+    *count = l->fold ? l->replicas * l->tensor : 1;
+    uint32_t *devices = arena_array(&l->arena, uint32_t, *count);
+    if (devices == NULL) {
+        no_memory(l);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < *count; i++) {
+        devices[i] = rank->device + i; /* (d, c, t) are contiguous within a stage */
+    }
+    return devices;
+}
+
+static void clear_ids(uint32_t *ids, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        ids[i] = SCHED_NONE;
+    }
+}
+
+uint32_t lower_space(struct lowering *l, enum space_kind kind)
+{
+    struct rank_state *rank = l->rank;
+    if (rank->spaces[kind] != SCHED_NONE) {
+        return rank->spaces[kind];
+    }
+    const struct cluster *cluster = l->request->cluster;
+    const struct machine *machine = cluster->machine;
+    uint32_t node = rank->device / cluster->gpus_per_node;
+    uint32_t *known = kind == SPACE_DEVICE ? &l->device_spaces[rank->device] : &l->host_spaces[kind][node];
+    if (*known == SCHED_NONE) {
+        char label[64];
+        double capacity = machine->gpu.usable_bytes;
+        uint32_t location = node, parent = SCHED_NONE;
+        switch (kind) {
+        case SPACE_DEVICE:
+            location = rank->device;
+            snprintf(label, sizeof label, "gpu %u", rank->device);
+            break;
+        case SPACE_HOST:
+            capacity = machine->dram_bytes;
+            snprintf(label, sizeof label, "host memory of server %u", node);
+            break;
+        case SPACE_PINNED:
+            capacity = machine->dram_bytes;
+            parent = lower_space(l, SPACE_HOST);
+            snprintf(label, sizeof label, "pinned memory of server %u", node);
+            break;
+        case SPACE_STORAGE:
+            capacity = 0;
+            for (uint32_t i = 0; i < machine->part_count; i++) {
+                capacity += machine->parts[i].kind == PART_NVME ? machine->parts[i].capacity_bytes : 0;
+            }
+            snprintf(label, sizeof label, "storage of server %u", node);
+            break;
+        case SPACE_KIND_COUNT: CHECK(!"a space kind"); break;
+        }
+        *known = builder_space(l->builder, kind, location, (uint64_t)capacity, parent, label);
+    }
+    rank->spaces[kind] = *known;
+    return *known;
+}
+
+uint32_t lower_queue(struct lowering *l, enum queue_class queue_class)
+{
+    uint32_t *queue = &l->rank->queues[queue_class];
+    if (*queue == SCHED_NONE) {
+        *queue = builder_queue(l->builder, queue_class, queue_class_word(queue_class));
+    }
+    return *queue;
+}
+
+uint32_t lower_buffer(struct lowering *l, enum space_kind kind, double bytes, enum buffer_class buffer_class,
+                      uint8_t flags, const char *label)
+{
+    uint32_t copies = kind == SPACE_DEVICE ? 1 : l->rank->host_copies;
+    return builder_buffer(l->builder, lower_space(l, kind), (uint64_t)ceil(bytes), copies, buffer_class, flags,
+                          builder_label(l->builder, label));
+}
+
+/* Layers of the rank: for each chunk, its transformer layers in model order, the embedding before the first virtual stage, the head after the last. */
+static enum status list_layers(struct lowering *l, struct rank_state *rank)
+{
+    const struct plan *plan = l->request->plan;
+    uint32_t virtual_count = l->stages * l->virtual_stages;
+    uint32_t total = 0;
+    rank->chunk_first_layer = arena_array(&l->arena, uint32_t, l->virtual_stages);
+    rank->chunk_layer_count = arena_array(&l->arena, uint32_t, l->virtual_stages);
+    rank->weight_passes_done = arena_array(&l->arena, uint32_t, l->virtual_stages);
+    for (uint32_t chunk = 0; chunk < l->virtual_stages; chunk++) {
+        uint32_t v = order_virtual_stage(l->request->order, &l->order_request, rank->stage, chunk);
+        total += (uint32_t)plan->stage_layers[v] + (v == 0) + (v == virtual_count - 1);
+    }
+    rank->layers = arena_array(&l->arena, struct lower_layer, total);
+    if (rank->chunk_first_layer == NULL || rank->chunk_layer_count == NULL || rank->weight_passes_done == NULL ||
+        rank->layers == NULL) {
+        no_memory(l);
+        return l->status;
+    }
+    for (uint32_t chunk = 0; chunk < l->virtual_stages; chunk++) {
+        uint32_t v = order_virtual_stage(l->request->order, &l->order_request, rank->stage, chunk);
+        uint32_t model_index = 0;
+        for (uint32_t before = 0; before < v; before++) {
+            model_index += (uint32_t)plan->stage_layers[before];
+        }
+        uint32_t count = (uint32_t)plan->stage_layers[v] + (v == 0) + (v == virtual_count - 1);
+        rank->chunk_first_layer[chunk] = rank->layer_count;
+        rank->chunk_layer_count[chunk] = count;
+        for (uint32_t i = 0; i < count; i++) {
+            struct lower_layer *layer = &rank->layers[rank->layer_count];
+            bool embedding = v == 0 && i == 0;
+            bool head = v == virtual_count - 1 && i == count - 1;
+            layer->kind = embedding ? LAYER_EMBEDDING : head ? LAYER_HEAD : LAYER_TRANSFORMER;
+            layer->index = rank->layer_count++;
+            layer->chunk = chunk;
+            layer->graph = &l->graphs[layer->kind];
+            layer->model_index = SCHED_NONE;
+            layer->recompute = RECOMPUTE_NONE;
+            if (layer->kind == LAYER_TRANSFORMER) {
+                layer->model_index = model_index++;
+                layer->recompute = (enum recompute_mode)plan->recompute[layer->model_index];
+            }
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Bytes per parameter come from the software model; ZeRO divides optimizer (1), gradients (2), weights (3) over the data-parallel group. */
+static void size_layer(const struct lowering *l, struct lower_layer *layer)
+{
+    const struct software *software = l->request->software;
+    int64_t zero = l->request->plan->zero_stage;
+    double share = 1.0 / l->replicas;
+    bool first_last_tied =
+        layer->kind == LAYER_HEAD && l->request->model->tied_head && l->stages * l->virtual_stages > 1;
+    layer->parameters = layer->graph->parameters;
+    if (first_last_tied && l->stages > 1) {
+        /* The last stage keeps its own copy of the tied embedding (Megatron), with its own gradient and optimizer state. */
+        layer->parameters += (double)l->request->model->hidden *
+                             (double)model_padded_vocab(l->request->model, l->tensor, software->vocab_multiple) /
+                             l->tensor;
+    }
+    layer->owned_parameters = layer->parameters * (zero >= 1 ? share : 1);
+    layer->weight_bytes = (uint64_t)ceil(layer->parameters * (zero >= 3 ? share : 1) * software->weight_bytes);
+    layer->gradient_bytes = (uint64_t)ceil(layer->parameters * (zero >= 2 ? share : 1) * software->gradient_bytes);
+    layer->optimizer_bytes =
+        (uint64_t)ceil(layer->owned_parameters * (software->master_bytes + software->moments_bytes));
+    layer->gathered_bytes =
+        zero >= 3 && l->replicas > 1 ? (uint64_t)ceil(layer->parameters * software->gathered_bytes) : 0;
+}
+
+static uint32_t place_buffer(struct lowering *l, const struct lower_layer *layer, enum buffer_class buffer_class,
+                             uint64_t bytes)
+{
+    if (bytes == 0) {
+        return SCHED_NONE;
+    }
+    const struct memory_policy *policy = l->request->policy;
+    enum space_kind kind = policy->place == NULL ? SPACE_DEVICE : policy->place(l, layer, buffer_class);
+    char label[96];
+    if (layer->kind == LAYER_TRANSFORMER) {
+        snprintf(label, sizeof label, "layer %u %s", layer->model_index, buffer_class_word(buffer_class));
+    } else {
+        snprintf(label, sizeof label, "%s %s", layer_kind_word(layer->kind), buffer_class_word(buffer_class));
+    }
+    return lower_buffer(l, kind, (double)bytes, buffer_class, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END, label);
+}
+
+/* NCCL's buffers of one communicator: channels x (receive + send) per peer in the ring (facts/hardware.md C.9: 10 MiB and 2 MiB a channel and peer). */
+static double communicator_bytes(const struct machine *machine)
+{
+    return machine->nccl_channels * (machine->nccl_channel_receive_bytes + machine->nccl_channel_send_bytes);
+}
+
+static void runtime_buffer(struct lowering *l, const struct rank_state *rank)
+{
+    const struct software *software = l->request->software;
+    const struct machine *machine = l->request->cluster->machine;
+    double bytes = software->context_bytes + software->workspace_bytes;
+    if (software->runtime_memory) {
+        bytes += machine->context_bytes + machine->blas_workspace_bytes;
+    }
+    if (software->nccl_buffers) {
+        uint32_t communicators = (rank->groups.tensor != SCHED_NONE ? 1u : 0u) +
+                                 (rank->groups.data != SCHED_NONE ? 1u : 0u) + (l->stages > 1 ? 1u : 0u);
+        bytes += communicators * communicator_bytes(machine);
+    }
+    if (bytes > 0) {
+        lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_RUNTIME, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END,
+                     "context, communicators, workspaces");
+    }
+}
+
+static enum status rank_arrays(struct lowering *l, struct rank_state *rank)
+{
+    size_t activations = (size_t)rank->layer_count * l->micro_batches;
+    rank->activations = arena_array(&l->arena, struct activation, activations);
+    rank->boundary_in = arena_array(&l->arena, uint32_t, (size_t)l->virtual_stages * l->micro_batches);
+    rank->merged_items = arena_alloc(&l->arena, l->virtual_stages, sizeof *rank->merged_items);
+    rank->merged_works = arena_alloc(&l->arena, l->virtual_stages, sizeof *rank->merged_works);
+    rank->bucket_layers = arena_array(&l->arena, uint32_t, rank->layer_count);
+    rank->bucket_buffers = arena_array(&l->arena, uint32_t, rank->layer_count);
+    rank->full_gradient = arena_array(&l->arena, uint32_t, rank->layer_count);
+    if (rank->merged_items == NULL || rank->merged_works == NULL || rank->activations == NULL ||
+        rank->boundary_in == NULL || rank->bucket_layers == NULL || rank->bucket_buffers == NULL ||
+        rank->full_gradient == NULL) {
+        no_memory(l);
+        return l->status;
+    }
+    for (size_t i = 0; i < activations; i++) {
+        rank->activations[i] = (struct activation){ SCHED_NONE, SCHED_NONE };
+    }
+    clear_ids(rank->boundary_in, (size_t)l->virtual_stages * l->micro_batches);
+    clear_ids(rank->full_gradient, rank->layer_count);
+    return STATUS_OK;
+}
+
+/* Folded devices of this rank that share the representative's server. */
+static uint32_t devices_in_server(const struct lowering *l, const uint32_t *devices, uint32_t count)
+{
+    uint32_t per_node = l->request->cluster->gpus_per_node, here = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        here += devices[i] / per_node == devices[0] / per_node;
+    }
+    return here;
+}
+
+enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, uint32_t c, uint32_t t)
+{
+    struct rank_state *rank = arena_array(&l->arena, struct rank_state, 1);
+    if (rank == NULL) {
+        no_memory(l);
+        return l->status;
+    }
+    *rank = (struct rank_state){ .stage = stage, .d = d, .c = c, .t = t, .device = lowering_gpu(l, stage, d, c, t) };
+    rank->last_compute = SCHED_NONE;
+    rank->last_data = SCHED_NONE;
+    rank->output = SCHED_NONE;
+    clear_ids(rank->queues, QUEUE_CLASS_COUNT);
+    clear_ids(rank->spaces, SPACE_KIND_COUNT);
+    clear_ids(rank->pass_ends, PASS_ENDS);
+    l->rank = rank;
+    if (!l->fold) {
+        clear_ids(l->pair_groups, (size_t)l->stages * l->stages);
+        memset(l->group_sequence, 0, l->group_sequence_capacity * sizeof *l->group_sequence);
+    }
+    uint32_t count;
+    uint32_t *devices = rank_devices(l, rank, &count);
+    if (devices == NULL) {
+        return l->status;
+    }
+    rank->host_copies = devices_in_server(l, devices, count);
+    char label[64];
+    if (l->fold) {
+        snprintf(label, sizeof label, "stage %u", stage);
+    } else {
+        snprintf(label, sizeof label, "stage %u data %u tensor %u", stage, d * l->context + c, t);
+    }
+    builder_rank(l->builder, devices, count, stage, label);
+    rank->queues[QUEUE_COMPUTE] = builder_queue(l->builder, QUEUE_COMPUTE, "compute");
+    rank->tensor_queue = l->tensor > 1 ? builder_queue(l->builder, QUEUE_COMM, "tensor") : SCHED_NONE;
+    rank->data_queue =
+        l->replicas > 1 || l->stages > 1 || l->tensor > 1 ? builder_queue(l->builder, QUEUE_COMM, "data") : SCHED_NONE;
+    TRY(lowering_groups(l, rank));
+    TRY(lowering_templates(l, rank));
+    TRY(list_layers(l, rank));
+    TRY(rank_arrays(l, rank));
+    for (uint32_t i = 0; i < rank->layer_count; i++) {
+        struct lower_layer *layer = &rank->layers[i];
+        size_layer(l, layer);
+        layer->weight = place_buffer(l, layer, BUFFER_WEIGHT, layer->weight_bytes);
+        layer->gradient = place_buffer(l, layer, BUFFER_GRADIENT, layer->gradient_bytes);
+        layer->optimizer = place_buffer(l, layer, BUFFER_OPTIMIZER, layer->optimizer_bytes);
+    }
+    runtime_buffer(l, rank);
+    return l->status;
+}

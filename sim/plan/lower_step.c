@@ -1,0 +1,168 @@
+/* The walk along the pipeline order: receives, passes, sends. */
+#include "sim/base/check.h"
+#include "sim/plan/lower_internal.h"
+
+static uint32_t lane_queue(struct lowering *l, enum lane_kind kind, uint32_t peer_stage)
+{
+    static const char *const words[] = { "send forward", "recv forward", "send backward", "recv backward" };
+    struct rank_state *rank = l->rank;
+    for (uint32_t i = 0; i < rank->lane_count; i++) {
+        if (rank->lanes[i].kind == kind && rank->lanes[i].peer_stage == peer_stage) {
+            return rank->lanes[i].queue;
+        }
+    }
+    if (rank->lane_count == LANES_MAX) {
+        lower_fail(l, STATUS_LIMIT, "more than %d pipeline peers of one stage", LANES_MAX / 4);
+        return rank->lanes[0].queue;
+    }
+    uint32_t queue = builder_queue(l->builder, QUEUE_P2P, words[kind]);
+    rank->lanes[rank->lane_count++] = (struct lane){ .peer_stage = peer_stage, .queue = queue, .kind = (uint8_t)kind };
+    return queue;
+}
+
+/* The stage that holds a virtual stage. */
+static uint32_t holder(const struct lowering *l, uint32_t virtual_stage)
+{
+    uint32_t stage, chunk;
+    order_holder(l->request->order, &l->order_request, virtual_stage, &stage, &chunk);
+    return stage;
+}
+
+/* Without overlap a transfer waits for the compute before it and the compute after waits for it, as torch.distributed's stream semantics make it. */
+static void tag_transfer(struct lowering *l, uint32_t op, uint32_t chunk, uint32_t micro_batch)
+{
+    const struct software *software = l->request->software;
+    builder_tag(l->builder, (uint16_t)micro_batch, (uint16_t)chunk, OP_TAG_NONE);
+    if (software->pipeline_synchronises) {
+        builder_flag(l->builder, OP_FLAG_HOST_WAITS);
+    }
+    if (!software->overlap_pipeline) {
+        lower_next_depends(l, op);
+    }
+}
+
+/* Receive what `producer` (a virtual stage) made; returns the buffer, or SCHED_NONE when it is made on this very rank. */
+static uint32_t receive(struct lowering *l, bool backward, uint32_t producer, uint32_t chunk, uint32_t micro_batch)
+{
+    struct rank_state *rank = l->rank;
+    uint32_t peer = holder(l, producer);
+    if (peer == rank->stage) {
+        return SCHED_NONE;
+    }
+    const struct layer_graph *graph = &l->graphs[LAYER_TRANSFORMER];
+    uint32_t buffer = lower_buffer(l, SPACE_DEVICE, graph->boundary_bytes, BUFFER_BOUNDARY, 0,
+                                   backward ? "received gradient" : "received activation");
+    uint32_t queue = lane_queue(l, backward ? LANE_RECV_BACKWARD : LANE_RECV_FORWARD, peer);
+    uint32_t work = builder_work_transfer(l->builder, l->boundary_send_bytes, false);
+    uint32_t after = l->request->software->overlap_pipeline ? SCHED_NONE : rank->last_compute;
+    uint32_t op = lowering_op(l, OP_RECV, queue, work, PHASE_PIPELINE_COMM);
+    builder_acquire(l->builder, buffer);
+    builder_depends(l->builder, after);
+    builder_set_match(l->builder, lowering_transfer_match(l, backward, producer, micro_batch, peer, rank->stage));
+    tag_transfer(l, op, chunk, micro_batch);
+    lower_next_depends(l, op);
+    if (l->boundary_send_bytes < graph->boundary_bytes && rank->groups.tensor != SCHED_NONE) {
+        /* scatter/gather optimization (Narayanan et al. 2021, section 4.1): each tensor rank got 1/t, NVLink puts it together */
+        lowering_collective(l, OP_ALL_GATHER, rank->queues[QUEUE_COMPUTE], rank->groups.tensor,
+                            rank->groups.tensor_present, graph->boundary_bytes, l->request->plan->precision,
+                            PHASE_PIPELINE_COMM);
+    }
+    return buffer;
+}
+
+/* The buffer for what a pass will send to the stage that holds `consumer`; SCHED_NONE when it stays here. Acquired by the pass's last layer. */
+static void prepare_output(struct lowering *l, bool backward, uint32_t consumer)
+{
+    struct rank_state *rank = l->rank;
+    rank->output = SCHED_NONE;
+    if (holder(l, consumer) != rank->stage) {
+        rank->output = lower_buffer(l, SPACE_DEVICE, l->graphs[LAYER_TRANSFORMER].boundary_bytes, BUFFER_BOUNDARY, 0,
+                                    backward ? "gradient to send" : "activation to send");
+    }
+}
+
+static void send_output(struct lowering *l, bool backward, uint32_t producer, uint32_t consumer, uint32_t chunk,
+                        uint32_t micro_batch)
+{
+    struct rank_state *rank = l->rank;
+    if (rank->output == SCHED_NONE) {
+        return;
+    }
+    uint32_t peer = holder(l, consumer);
+    uint32_t queue = lane_queue(l, backward ? LANE_SEND_BACKWARD : LANE_SEND_FORWARD, peer);
+    uint32_t work = builder_work_transfer(l->builder, l->boundary_send_bytes, false);
+    uint32_t made_by = rank->last_compute;
+    uint32_t op = lowering_op(l, OP_SEND, queue, work, PHASE_PIPELINE_COMM);
+    builder_depends(l->builder, made_by);
+    builder_read(l->builder, rank->output);
+    builder_release(l->builder, rank->output);
+    builder_set_match(l->builder, lowering_transfer_match(l, backward, producer, micro_batch, rank->stage, peer));
+    tag_transfer(l, op, chunk, micro_batch);
+    rank->output = SCHED_NONE;
+}
+
+static void forward_step(struct lowering *l, uint32_t chunk, uint32_t micro_batch)
+{
+    struct rank_state *rank = l->rank;
+    uint32_t v = order_virtual_stage(l->request->order, &l->order_request, rank->stage, chunk);
+    bool last = v + 1 == l->stages * l->virtual_stages;
+    if (chunk == 0) {
+        rank->next_flags |= OP_FLAG_MICRO_BATCH;
+    }
+    if (v > 0) {
+        rank->boundary_in[(size_t)chunk * l->micro_batches + micro_batch] =
+            receive(l, false, v - 1, chunk, micro_batch);
+    }
+    if (!last) {
+        prepare_output(l, false, v + 1);
+    }
+    lowering_chunk_pass(l, chunk, LOWER_FORWARD, micro_batch);
+    if (!last) {
+        send_output(l, false, v, v + 1, chunk, micro_batch);
+    }
+}
+
+static void backward_step(struct lowering *l, uint32_t chunk, uint32_t micro_batch)
+{
+    struct rank_state *rank = l->rank;
+    uint32_t v = order_virtual_stage(l->request->order, &l->order_request, rank->stage, chunk);
+    uint32_t gradient = SCHED_NONE;
+    if (v + 1 < l->stages * l->virtual_stages) {
+        gradient = receive(l, true, v + 1, chunk, micro_batch);
+    }
+    if (v > 0) {
+        prepare_output(l, true, v - 1);
+    }
+    lowering_chunk_pass(l, chunk, LOWER_BACKWARD, micro_batch);
+    if (gradient != SCHED_NONE) {
+        builder_release_at(l->builder, rank->last_compute, gradient);
+    }
+    if (v > 0) {
+        send_output(l, true, v, v - 1, chunk, micro_batch);
+    }
+}
+
+enum status lowering_walk(struct lowering *l)
+{
+    struct rank_state *rank = l->rank;
+    const struct pipeline_order *order = l->request->order;
+    struct order_step *steps = arena_array(&l->arena, struct order_step, order_step_count(order, &l->order_request));
+    if (steps == NULL) {
+        return error_set(l->error, STATUS_NO_MEMORY, "out of memory for the pipeline order");
+    }
+    uint32_t count = order->build(&l->order_request, rank->stage, steps);
+    TRY(order_verify(order, &l->order_request, rank->stage, steps, count, l->error));
+    lowering_begin_step(l);
+    for (uint32_t i = 0; i < count && l->status == STATUS_OK; i++) {
+        switch ((enum step_kind)steps[i].kind) {
+        case STEP_FORWARD: forward_step(l, steps[i].chunk, steps[i].micro_batch); break;
+        case STEP_BACKWARD: backward_step(l, steps[i].chunk, steps[i].micro_batch); break;
+        case STEP_BACKWARD_WEIGHT:
+            lowering_chunk_pass(l, steps[i].chunk, LOWER_BACKWARD_WEIGHT, steps[i].micro_batch);
+            break;
+        case STEP_KIND_COUNT: CHECK(!"a step kind"); break;
+        }
+    }
+    lowering_end_step(l);
+    return l->status;
+}

@@ -1,0 +1,157 @@
+/* Pass templates: a layer's op list as segments of shared works, made once a rank and layer kind. */
+#include "sim/base/check.h"
+#include "sim/plan/lower_internal.h"
+
+/* Which ops of the layer graph a template takes. */
+static bool takes(enum template_kind kind, const struct layer_graph *graph, uint32_t index)
+{
+    bool forward = index < graph->forward_count;
+    const struct layer_op *op = &graph->ops[index];
+    switch (kind) {
+    case TEMPLATE_FORWARD:
+    case TEMPLATE_RECOMPUTE_FULL: return forward;
+    case TEMPLATE_RECOMPUTE_CORE: return forward && op->attention_core;
+    case TEMPLATE_BACKWARD: return !forward;
+    case TEMPLATE_BACKWARD_INPUT: return !forward && op->pass != PASS_BACKWARD_WEIGHT;
+    case TEMPLATE_BACKWARD_WEIGHT: return !forward && op->pass == PASS_BACKWARD_WEIGHT;
+    case TEMPLATE_COUNT: break;
+    }
+    return false;
+}
+
+static enum op_phase template_phase(enum template_kind kind)
+{
+    switch (kind) {
+    case TEMPLATE_FORWARD: return PHASE_FORWARD;
+    case TEMPLATE_RECOMPUTE_FULL:
+    case TEMPLATE_RECOMPUTE_CORE: return PHASE_RECOMPUTE;
+    case TEMPLATE_BACKWARD:
+    case TEMPLATE_BACKWARD_INPUT: return PHASE_BACKWARD;
+    case TEMPLATE_BACKWARD_WEIGHT: return PHASE_WEIGHT;
+    case TEMPLATE_COUNT: break;
+    }
+    return PHASE_OTHER;
+}
+
+static enum opcode collective_opcode(enum layer_collective collective)
+{
+    switch (collective) {
+    case LAYER_ALL_REDUCE: return OP_ALL_REDUCE;
+    case LAYER_ALL_GATHER: return OP_ALL_GATHER;
+    case LAYER_REDUCE_SCATTER: return OP_REDUCE_SCATTER;
+    case LAYER_NO_COLLECTIVE: break;
+    }
+    CHECK(!"a layer collective");
+    return OP_MARK;
+}
+
+/* A template under construction: items of the open run of kernels, and all items. */
+struct maker {
+    struct lowering *l;
+    struct pass_template *made;
+    struct work_item *run;
+    uint32_t run_count;
+    enum op_phase phase;
+    bool begun; /* the pass's framework cost has been charged */
+};
+
+static void close_run(struct maker *maker)
+{
+    if (maker->run_count == 0) {
+        return;
+    }
+    struct pass_template *made = maker->made;
+    made->segments[made->segment_count++] = (struct segment){
+        .work = builder_work_kernels(maker->l->builder, maker->run, maker->run_count),
+        .match_group = SCHED_NONE,
+        .opcode = OP_COMPUTE,
+        .phase = (uint8_t)maker->phase,
+    };
+    maker->run_count = 0;
+}
+
+static void add_kernel(struct maker *maker, const struct layer_op *op)
+{
+    struct work_item item = {
+        .index = builder_kernel(maker->l->builder, &op->kernel),
+        .kind = ITEM_KERNEL,
+        .passes = maker->begun ? 0 : 1,
+    };
+    maker->begun = true;
+    maker->run[maker->run_count++] = item;
+    maker->made->items[maker->made->item_count++] = item;
+}
+
+static void add_collective(struct maker *maker, const struct rank_state *rank, const struct layer_op *op, bool beside)
+{
+    const struct plan *plan = maker->l->request->plan;
+    close_run(maker);
+    struct pass_template *made = maker->made;
+    uint32_t work =
+        builder_work_collective(maker->l->builder, rank->groups.tensor, op->collective_bytes, plan->precision);
+    made->segments[made->segment_count++] = (struct segment){
+        .work = work,
+        .match_group = rank->groups.tensor,
+        .opcode = (uint8_t)collective_opcode(op->collective),
+        .phase = PHASE_TENSOR_COMM,
+        .beside = beside,
+    };
+    made->items[made->item_count++] = (struct work_item){ .index = work, .kind = ITEM_COLLECTIVE };
+    /* A merged item cannot say which collective it is, and phantoms' partners only exist when folded. */
+    made->mergeable = made->mergeable && !beside && rank->groups.tensor_present == 1;
+}
+
+static enum status make_template(struct lowering *l, struct rank_state *rank, enum layer_kind layer,
+                                 enum template_kind kind)
+{
+    const struct layer_graph *graph = &l->graphs[layer];
+    struct pass_template *made = &rank->templates[layer][kind];
+    struct maker maker = { .l = l, .made = made, .phase = template_phase(kind) };
+    made->segments = arena_array(&l->arena, struct segment, graph->op_count + 1);
+    made->items = arena_array(&l->arena, struct work_item, graph->op_count + 1);
+    maker.run = arena_array(&l->arena, struct work_item, graph->op_count + 1);
+    if (made->segments == NULL || made->items == NULL || maker.run == NULL) {
+        return error_set(l->error, STATUS_NO_MEMORY, "out of memory for pass templates");
+    }
+    made->mergeable = true;
+    bool overlap = l->request->software->overlap_tensor_parallel;
+    enum { PLAIN, FIRST_BESIDE, BESIDE } state = PLAIN; /* what the latest collective asks of the next kernels */
+    for (uint32_t i = 0; i < graph->op_count; i++) {
+        const struct layer_op *op = &graph->ops[i];
+        if (!takes(kind, graph, i)) {
+            continue;
+        }
+        if (op->collective != LAYER_NO_COLLECTIVE) {
+            if (l->tensor > 1) {
+                bool beside = overlap && op->overlappable;
+                add_collective(&maker, rank, op, beside);
+                state = beside ? FIRST_BESIDE : PLAIN;
+            }
+            continue;
+        }
+        /* Beside an overlapped collective run the weight-gradient kernels that follow it, or the one kernel that follows; what comes after waits. */
+        if (state == BESIDE && op->pass != PASS_BACKWARD_WEIGHT) {
+            close_run(&maker);
+            state = PLAIN;
+        }
+        add_kernel(&maker, op);
+        if (state == FIRST_BESIDE) {
+            state = BESIDE;
+        }
+        if (l->request->plan->detail == DETAIL_OP) {
+            close_run(&maker);
+        }
+    }
+    close_run(&maker);
+    return l->status;
+}
+
+enum status lowering_templates(struct lowering *l, struct rank_state *rank)
+{
+    for (uint32_t layer = 0; layer < LAYER_KIND_COUNT; layer++) {
+        for (uint32_t kind = 0; kind < TEMPLATE_COUNT; kind++) {
+            TRY(make_template(l, rank, (enum layer_kind)layer, (enum template_kind)kind));
+        }
+    }
+    return STATUS_OK;
+}

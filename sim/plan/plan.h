@@ -1,0 +1,72 @@
+/* The plan: the declarative choice of how a model is split and where its memory lives. A scenario says it, a planner searches it, a person may edit it.
+ *
+ * Plain data; knows no time. `plan_print_json` writes it (schema "memwall.plan/1"), `plan_from_json` reads it back; the hash covers model, degrees and choices. */
+#ifndef MEMWALL_PLAN_PLAN_H
+#define MEMWALL_PLAN_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/base/arena.h"
+#include "sim/base/hash.h"
+#include "sim/base/json.h"
+#include "sim/base/strbuf.h"
+#include "sim/ir/kernel.h"
+#include "sim/model/model.h"
+#include "sim/plan/parameter.h"
+
+enum recompute_mode { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_MODE_COUNT };
+enum plan_detail { DETAIL_OP, DETAIL_LAYER, DETAIL_STAGE };
+
+enum { PLAN_WORD_BYTES = 64 };
+
+struct plan {
+    /* training */
+    int64_t sequence_length, micro_batch, global_batch;
+    enum dtype precision;
+    /* degrees: tensor * context * pipeline * data == gpus (expert divides data) */
+    int64_t tensor, context, expert, pipeline, virtual_stages, data, zero_stage;
+    bool sequence_parallel;
+    /* derived: global_batch / (data * micro_batch) */
+    int64_t micro_batches;
+    char order[PLAN_WORD_BYTES];
+    struct parameter_values order_parameters;
+    /* boundaries: transformer layers of each virtual stage, in model order [pipeline * virtual_stages]; the embedding belongs to the first, the head to the last */
+    int64_t *stage_layers;
+    /* per transformer layer [model.layers] */
+    uint8_t *recompute;
+    char policy[PLAN_WORD_BYTES];
+    struct parameter_values policy_parameters;
+    enum plan_detail detail;
+    bool fold; /* equal ranks once */
+};
+
+/* Largest degrees and batches: far beyond any cluster, small enough that no product of them overflows. */
+#define PLAN_DEGREE_MAX ((int64_t)1 << 20)
+#define PLAN_BATCH_MAX  ((int64_t)1 << 31)
+
+/* Everything that can be said of a plan for a model without knowing the machine: degrees divide heads, feed-forward, layers and batch; the order and the policy exist
+ * and take their parameters; stages hold layers; the sequence is one the model has. STATUS_BAD_INPUT with the JSON path of the key ("$.parallel.tensor") that a scenario
+ * and a plan share. */
+enum status plan_check(const struct plan *plan, const struct model *model, struct error *error);
+
+/* Stages of the model that boundaries divide: pipeline * virtual_stages, of one model copy. */
+int64_t plan_model_stages(const struct plan *plan);
+
+/* Text for people and for files: the keys of a scenario with every default filled in, so that a plan can be pasted into a scenario. */
+void plan_print_json(const struct plan *plan, const struct model *model, struct strbuf *out);
+/* Arrays are allocated in `arena`. Absent keys take the defaults of a scenario (data: 1); ends with plan_check. */
+enum status plan_from_json(struct plan *plan, const struct model *model, const struct json *value, struct arena *arena,
+                           struct error *error);
+
+/* The same from an open document that also holds other keys (a scenario). `gpus` > 0: what the degrees must multiply to, and what the default of data comes from. */
+enum status plan_read(struct plan *plan, const struct model *model, const struct json *root, int64_t gpus,
+                      struct arena *arena, struct error *error);
+
+/* Content hash of the choices, for caches and sweeps: equal text, equal hash. */
+enum status plan_hash(const struct plan *plan, const struct model *model, struct hash *hash, struct error *error);
+
+const char *recompute_word(enum recompute_mode mode);
+const char *plan_detail_word(enum plan_detail detail);
+
+#endif

@@ -1,0 +1,36 @@
+/* A scenario file ("memwall.scenario/1"): model, machine, software, training and parallelism. DESIGN.md section 6 fixes its keys.
+ *
+ * Loading checks everything and says what, where, and what is allowed; absent keys take documented defaults; unknown keys are errors with the nearest known name. */
+#ifndef MEMWALL_PLAN_SCENARIO_H
+#define MEMWALL_PLAN_SCENARIO_H
+
+#include "hw_models/cluster.h"
+#include "hw_models/machine.h"
+#include "hw_models/software.h"
+#include "sim/model/model.h"
+#include "sim/plan/plan.h"
+
+struct scenario {
+    char name[256];
+    struct model model;
+    struct machine machine;
+    struct software software;
+    struct cluster cluster;
+    struct plan plan;
+    struct arena arena;
+};
+
+/* From an already edited document (see json_set for --set). On error nothing stays allocated. */
+enum status scenario_from_json(struct scenario *scenario, const struct json *root, struct error *error);
+/* From a file, applying `sets` ("parallel.tensor=4") first. */
+enum status scenario_load(struct scenario *scenario, const char *file, const char *const *sets, uint32_t set_count,
+                          struct error *error);
+void scenario_free(struct scenario *scenario);
+
+/* One key of the format: for --help and docs. */
+struct scenario_key {
+    const char *path, *type, *fallback, *help;
+};
+const struct scenario_key *scenario_keys(uint32_t *count);
+
+#endif

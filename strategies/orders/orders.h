@@ -1,0 +1,12 @@
+/* The pipeline orders that are linked in; strategies/registry.c lists them. One file each in this folder. */
+#ifndef MEMWALL_STRATEGIES_ORDERS_H
+#define MEMWALL_STRATEGIES_ORDERS_H
+
+#include "sim/plan/order.h"
+
+extern const struct pipeline_order order_gpipe, order_1f1b, order_dapple_pb, order_interleaved;
+
+/* Shared by the one-forward-one-backward family: `warm_up` forwards, then pairs (F, B) while forwards remain, then the remaining backwards. */
+uint32_t order_one_f_one_b(uint32_t micro_batches, uint32_t warm_up, struct order_step *steps);
+
+#endif

@@ -1,0 +1,9 @@
+/* The memory policies of this folder, one file each; strategies/registry.c lists them. */
+#ifndef MEMWALL_STRATEGIES_POLICIES_H
+#define MEMWALL_STRATEGIES_POLICIES_H
+
+#include "sim/plan/policy.h"
+
+extern const struct memory_policy policy_resident;
+
+#endif

@@ -1,0 +1,75 @@
+/* file. */
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sim/base/file.h"
+#include "tests/test.h"
+
+static char folder[64];
+
+static const char *at(const char *name)
+{
+    static char path[256];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void test_round_trip(void)
+{
+    struct error error = { 0 };
+    char *text = NULL;
+    size_t length = 0;
+    EXPECT_INT(file_write(at("a.txt"), "abc\0d", 5, &error), STATUS_OK);
+    EXPECT_INT(file_write(at("a.txt"), "abc\0de", 6, &error), STATUS_OK); /* replaces */
+    EXPECT_INT(file_read(at("a.txt"), 6, &text, &length, &error), STATUS_OK);
+    EXPECT_INT(length, 6);
+    EXPECT(memcmp(text, "abc\0de", 7) == 0);
+    free(text);
+    EXPECT(file_exists(at("a.txt")));
+    EXPECT(!file_exists(at("b.txt")));
+    struct stat info;
+    EXPECT(stat(at("a.txt"), &info) == 0 && (info.st_mode & 0400) != 0);
+}
+
+static void test_refusals(void)
+{
+    struct error error = { 0 };
+    char *text = NULL, message[1600];
+    size_t length;
+    EXPECT_INT(file_read(at("a.txt"), 5, &text, &length, &error), STATUS_LIMIT);
+    EXPECT_PART(error_text(&error, message, sizeof message), "larger than the 5 bytes");
+    EXPECT_INT(file_read(at("none"), 5, &text, &length, &error), STATUS_NOT_FOUND);
+    EXPECT_PART(error_text(&error, message, sizeof message), "none: cannot open");
+    EXPECT_INT(file_read(folder, 5, &text, &length, &error), STATUS_BAD_INPUT);
+    EXPECT_PART(error.message, "folder");
+    EXPECT_INT(file_read("/dev/zero", 100000, &text, &length, &error), STATUS_LIMIT);
+    EXPECT(text == NULL);
+    EXPECT_INT(file_write(at("no/such"), "x", 1, &error), STATUS_IO);
+    EXPECT_INT(file_write(folder, "x", 1, &error), STATUS_IO);
+    EXPECT_INT(file_write("/dev/null", "x", 1, &error), STATUS_OK);
+    EXPECT_INT(file_write("/dev/full", "x", 1, &error), STATUS_IO);
+}
+
+static void test_folders(void)
+{
+    struct error error = { 0 };
+    EXPECT_INT(folder_make(at("x/y/z"), &error), STATUS_OK);
+    EXPECT_INT(folder_make(at("x/y/z/"), &error), STATUS_OK);
+    EXPECT(file_exists(at("x/y/z")));
+    EXPECT_INT(folder_make(at("a.txt/b"), &error), STATUS_IO);
+    EXPECT_INT(folder_make(at("a.txt"), &error), STATUS_IO);
+    EXPECT_INT(rmdir(at("x/y/z")) + rmdir(at("x/y")) + rmdir(at("x")), 0);
+    EXPECT_INT(unlink(at("a.txt")), 0);
+    EXPECT_INT(rmdir(folder), 0); /* nothing was left behind */
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = { TEST(test_round_trip), TEST(test_refusals), TEST(test_folders) };
+    (void)snprintf(folder, sizeof folder, "/tmp/memwall-t_base_file-XXXXXX");
+    if (mkdtemp(folder) == NULL) {
+        printf("cannot make a folder below /tmp\n");
+        return 1;
+    }
+    return test_run(cases, sizeof cases / sizeof cases[0], argc, argv);
+}
