@@ -83,7 +83,8 @@ static enum status grow_tree(struct builder *builder, struct error *error)
     uint32_t head = 0, tail = 0;
     for (uint32_t i = 0; i < machine->part_count; i++) {
         bool cpu = machine->parts[i].kind == PART_CPU;
-        parts[i] = (struct cluster_part_map){ CLUSTER_NONE, CLUSTER_NONE, 0, cpu ? machine->parts[i].index : CLUSTER_NONE };
+        parts[i] =
+            (struct cluster_part_map){ CLUSTER_NONE, CLUSTER_NONE, 0, cpu ? machine->parts[i].index : CLUSTER_NONE };
         if (cpu) {
             queue[tail++] = i;
         }
@@ -105,7 +106,8 @@ static enum status grow_tree(struct builder *builder, struct error *error)
     for (uint32_t i = 0; i < machine->part_count; i++) {
         enum machine_part_kind kind = machine->parts[i].kind;
         if (parts[i].socket == CLUSTER_NONE && (kind == PART_GPU || kind == PART_NIC || kind == PART_NVME)) {
-            return error_set(error, STATUS_BAD_INPUT, "machine \"%s\": %s has no way to a CPU socket: a link (PCIe, C2C, xGMI) is missing",
+            return error_set(error, STATUS_BAD_INPUT,
+                             "machine \"%s\": %s has no way to a CPU socket: a link (PCIe, C2C, xGMI) is missing",
                              machine->name, machine->parts[i].id);
         }
     }
@@ -129,7 +131,8 @@ static void join_sockets(struct builder *builder)
         while (head < tail) {
             uint32_t at = queue[head++];
             for (uint32_t l = 0; l < machine->link_count; l++) {
-                const struct machine_part *a = part_of(builder, machine->links[l].a), *b = part_of(builder, machine->links[l].b);
+                const struct machine_part *a = part_of(builder, machine->links[l].a),
+                                          *b = part_of(builder, machine->links[l].b);
                 if (a->kind != PART_CPU || b->kind != PART_CPU || (a->index != at && b->index != at)) {
                     continue;
                 }
@@ -149,11 +152,13 @@ static void add_gpu_resources(struct builder *builder)
     const struct machine_gpu *gpu = &builder->machine->gpu;
     uint32_t gpus = builder->cluster->gpus_per_node;
     for (uint32_t g = 0; g < gpus; g++) {
-        add_resource(builder, RESOURCE_SM, 1.0, arena_printf(arena, "%s sm", part_of(builder, builder->map->gpu_parts[g])->id));
+        add_resource(builder, RESOURCE_SM, 1.0,
+                     arena_printf(arena, "%s sm", part_of(builder, builder->map->gpu_parts[g])->id));
     }
     builder->map->first_hbm = builder->count;
     for (uint32_t g = 0; g < gpus; g++) {
-        add_resource(builder, RESOURCE_HBM, gpu->hbm_bytes_per_s, arena_printf(arena, "%s hbm", part_of(builder, builder->map->gpu_parts[g])->id));
+        add_resource(builder, RESOURCE_HBM, gpu->hbm_bytes_per_s,
+                     arena_printf(arena, "%s hbm", part_of(builder, builder->map->gpu_parts[g])->id));
     }
 }
 
@@ -167,7 +172,9 @@ static enum status add_host_resources(struct builder *builder, struct error *err
         double rate = 0;
         for (uint32_t l = 0; l < machine->link_count; l++) {
             const struct machine_link *link = &machine->links[l];
-            uint32_t other = link->a == map->socket_parts[s] ? link->b : link->b == map->socket_parts[s] ? link->a : CLUSTER_NONE;
+            uint32_t other = link->a == map->socket_parts[s]   ? link->b
+                             : link->b == map->socket_parts[s] ? link->a
+                                                               : CLUSTER_NONE;
             if (other != CLUSTER_NONE && machine->parts[other].kind == PART_DRAM) {
                 double dram = machine->parts[other].read_bytes_per_s;
                 rate += dram > 0 ? dram : link->bytes_per_s;
@@ -175,15 +182,17 @@ static enum status add_host_resources(struct builder *builder, struct error *err
         }
         const char *socket = part_of(builder, map->socket_parts[s])->id;
         if (!(rate > 0)) {
-            return error_set(error, STATUS_BAD_INPUT, "machine \"%s\": socket %s has no host memory: a ddr link to a host_dram is missing", machine->name,
-                             socket);
+            return error_set(error, STATUS_BAD_INPUT,
+                             "machine \"%s\": socket %s has no host memory: a ddr link to a host_dram is missing",
+                             machine->name, socket);
         }
         add_resource(builder, RESOURCE_DRAM, rate, arena_printf(arena, "%s dram", socket));
     }
     map->first_cores = builder->count;
     for (uint32_t s = 0; s < builder->cluster->sockets; s++) {
         const struct machine_part *socket = part_of(builder, map->socket_parts[s]);
-        add_resource(builder, RESOURCE_CORES, socket->cores > 0 ? socket->cores : 1, arena_printf(arena, "%s cores", socket->id));
+        add_resource(builder, RESOURCE_CORES, socket->cores > 0 ? socket->cores : 1,
+                     arena_printf(arena, "%s cores", socket->id));
     }
     map->first_drive = builder->count;
     for (uint32_t d = 0; d < builder->cluster->drives; d++) {
@@ -193,8 +202,10 @@ static enum status add_host_resources(struct builder *builder, struct error *err
     double efficiency = machine->network_efficiency > 0 ? machine->network_efficiency : 1;
     for (uint32_t n = 0; n < builder->cluster->nics; n++) {
         const struct machine_part *nic = part_of(builder, map->nic_parts[n]);
-        add_resource(builder, RESOURCE_NIC, nic->line_bytes_per_s * efficiency, arena_printf(arena, "%s>network", nic->id));
-        add_resource(builder, RESOURCE_NIC, nic->line_bytes_per_s * efficiency, arena_printf(arena, "network>%s", nic->id));
+        add_resource(builder, RESOURCE_NIC, nic->line_bytes_per_s * efficiency,
+                     arena_printf(arena, "%s>network", nic->id));
+        add_resource(builder, RESOURCE_NIC, nic->line_bytes_per_s * efficiency,
+                     arena_printf(arena, "network>%s", nic->id));
     }
     return STATUS_OK;
 }
@@ -226,7 +237,8 @@ static void add_link_resources(struct builder *builder)
                 continue;
             }
             if (map->gpu_fabric[gpu->index] == CLUSTER_NONE) {
-                map->gpu_fabric[gpu->index] = add_resource(builder, RESOURCE_FABRIC, 0, arena_printf(arena, "%s>fabric", gpu->id));
+                map->gpu_fabric[gpu->index] =
+                    add_resource(builder, RESOURCE_FABRIC, 0, arena_printf(arena, "%s>fabric", gpu->id));
                 add_resource(builder, RESOURCE_FABRIC, 0, arena_printf(arena, "fabric>%s", gpu->id));
             }
             double back = link->back_bytes_per_s > 0 ? link->back_bytes_per_s : link->bytes_per_s;
@@ -238,10 +250,12 @@ static void add_link_resources(struct builder *builder)
             continue;
         }
         double back = link->back_bytes_per_s > 0 ? link->back_bytes_per_s : link->bytes_per_s;
-        map->links[l].forward = add_resource(builder, RESOURCE_LINK, link->bytes_per_s, arena_printf(arena, "%s>%s", a->id, b->id));
+        map->links[l].forward =
+            add_resource(builder, RESOURCE_LINK, link->bytes_per_s, arena_printf(arena, "%s>%s", a->id, b->id));
         add_resource(builder, RESOURCE_LINK, back, arena_printf(arena, "%s>%s", b->id, a->id));
         if (link->both_bytes_per_s > 0 && link->both_bytes_per_s < FULL_DUPLEX * (link->bytes_per_s + back)) {
-            map->links[l].both = add_resource(builder, RESOURCE_LINK_BOTH, link->both_bytes_per_s, arena_printf(arena, "%s<>%s", a->id, b->id));
+            map->links[l].both = add_resource(builder, RESOURCE_LINK_BOTH, link->both_bytes_per_s,
+                                              arena_printf(arena, "%s<>%s", a->id, b->id));
         }
         if (a->kind == PART_GPU && b->kind == PART_GPU) {
             uint32_t *known = &map->gpu_pair_link[a->index * gpus + b->index];
@@ -347,7 +361,8 @@ static enum status build_map(struct builder *builder, struct error *error)
     const struct machine *machine = builder->machine;
     struct cluster_map *map = builder->map = arena_array(&cluster->arena, struct cluster_map, 1);
     /* per GPU: SM, HBM, two fabric ports; per socket two; a drive one; a NIC two; a link three */
-    builder->max = 4 * cluster->gpus_per_node + 2 * cluster->sockets + cluster->drives + 2 * cluster->nics + 3 * machine->link_count;
+    builder->max = 4 * cluster->gpus_per_node + 2 * cluster->sockets + cluster->drives + 2 * cluster->nics +
+                   3 * machine->link_count;
     builder->resources = arena_array(&cluster->arena, struct resource, builder->max);
     if (map == NULL || builder->resources == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory");
@@ -390,27 +405,33 @@ static enum status check_counts(struct builder *builder, uint32_t nodes, uint32_
     cluster->nics = builder->kind_counts[PART_NIC];
     cluster->nodes = nodes;
     if (cluster->gpus_per_node == 0 || cluster->sockets == 0) {
-        return error_set(error, STATUS_BAD_INPUT, "machine \"%s\" has no %s", machine->name, cluster->sockets == 0 ? "cpu_socket" : "gpu");
+        return error_set(error, STATUS_BAD_INPUT, "machine \"%s\" has no %s", machine->name,
+                         cluster->sockets == 0 ? "cpu_socket" : "gpu");
     }
     if (nodes == 0) {
         return error_set(error, STATUS_BAD_INPUT, "a cluster needs at least one node");
     }
     uint64_t all = (uint64_t)nodes * cluster->gpus_per_node;
     if (all > 1u << 24) {
-        return error_set(error, STATUS_LIMIT, "%u nodes of %u GPUs are more than %u GPUs", nodes, cluster->gpus_per_node, 1u << 24);
+        return error_set(error, STATUS_LIMIT, "%u nodes of %u GPUs are more than %u GPUs", nodes,
+                         cluster->gpus_per_node, 1u << 24);
     }
     if (gpus > all) {
-        return error_set(error, STATUS_BAD_INPUT, "%u GPUs asked, but %u node%s of \"%s\" hold %u each: at most %llu", gpus, nodes, nodes == 1 ? "" : "s",
-                         machine->name, cluster->gpus_per_node, (unsigned long long)all);
+        return error_set(error, STATUS_BAD_INPUT, "%u GPUs asked, but %u node%s of \"%s\" hold %u each: at most %llu",
+                         gpus, nodes, nodes == 1 ? "" : "s", machine->name, cluster->gpus_per_node,
+                         (unsigned long long)all);
     }
     cluster->gpus = gpus == 0 ? (uint32_t)all : gpus;
     if (nodes > 1 && compute_nics == 0) {
-        return error_set(error, STATUS_BAD_INPUT, "%u nodes of \"%s\" cannot be joined: the machine has no nic on the compute fabric", nodes, machine->name);
+        return error_set(error, STATUS_BAD_INPUT,
+                         "%u nodes of \"%s\" cannot be joined: the machine has no nic on the compute fabric", nodes,
+                         machine->name);
     }
     return STATUS_OK;
 }
 
-enum status cluster_build(struct cluster *cluster, const struct machine *machine, uint32_t nodes, uint32_t gpus, struct error *error)
+enum status cluster_build(struct cluster *cluster, const struct machine *machine, uint32_t nodes, uint32_t gpus,
+                          struct error *error)
 {
     memset(cluster, 0, sizeof *cluster);
     cluster->machine = machine;

@@ -99,16 +99,20 @@ enum status cluster_route(const struct cluster *cluster, struct endpoint from, s
  * `rate_cap` is the ring's own limit (bus bytes/s) from links and NCCL's per-lane rate. Appends to uses (at most `use_max`; more is STATUS_LIMIT). `first_node_only`: list
  * only resources of the first member's server (folded groups: the others are mirror images); the cap still covers all. A group of one uses nothing, cap infinite.
  * Searching rings on direct links costs up to a millisecond for 16 GPUs: call once per group, not per operation. */
-enum status cluster_ring(const struct cluster *cluster, const uint32_t *members, uint32_t member_count, bool first_node_only, struct resource_use *uses,
-                         uint32_t use_max, uint32_t *use_count, double *rate_cap_bytes_per_s, struct error *error);
+enum status cluster_ring(const struct cluster *cluster, const uint32_t *members, uint32_t member_count,
+                         bool first_node_only, struct resource_use *uses, uint32_t use_max, uint32_t *use_count,
+                         double *rate_cap_bytes_per_s, struct error *error);
 /* The same for the resources of one server `node` (CLUSTER_ALL_NODES: all). */
 #define CLUSTER_ALL_NODES UINT32_MAX
-enum status cluster_ring_on_node(const struct cluster *cluster, const uint32_t *members, uint32_t member_count, uint32_t node, struct resource_use *uses,
-                                 uint32_t use_max, uint32_t *use_count, double *rate_cap_bytes_per_s, struct error *error);
+enum status cluster_ring_on_node(const struct cluster *cluster, const uint32_t *members, uint32_t member_count,
+                                 uint32_t node, struct resource_use *uses, uint32_t use_max, uint32_t *use_count,
+                                 double *rate_cap_bytes_per_s, struct error *error);
 /* All-to-all among `members`, every pair at once: per byte of bus traffic each member sends 1/(n-1) B to every other. Same conventions. */
-enum status cluster_all_to_all_on_node(const struct cluster *cluster, const uint32_t *members, uint32_t member_count, uint32_t node,
-                                       struct resource_use *uses, uint32_t use_max, uint32_t *use_count, double *rate_cap_bytes_per_s,
-                                       struct error *error);
+enum status cluster_all_to_all_on_node(const struct cluster *cluster, const uint32_t *members, uint32_t member_count,
+                                       uint32_t node, struct resource_use *uses, uint32_t use_max, uint32_t *use_count,
+                                       double *rate_cap_bytes_per_s, struct error *error);
+/* The largest rate that the resources allow to a single user: min of capacity / coefficient; infinite without uses. */
+double cluster_uses_rate(const struct cluster *cluster, const struct resource_use *uses, uint32_t use_count);
 /* Servers spanned, and the largest number of members in one server. */
 void cluster_group_span(const struct cluster *cluster, const uint32_t *members, uint32_t member_count,
                         uint32_t *node_count, uint32_t *members_per_node_max);

@@ -17,23 +17,25 @@ struct cluster_part_map {
 };
 
 struct cluster_link_map {
-    uint32_t forward; /* local resource of direction a->b; b->a is forward + 1; CLUSTER_NONE: the link is no resource of its own (DDR, NVSwitch ports) */
-    uint32_t both;    /* sum of both directions, or CLUSTER_NONE */
+    uint32_t
+        forward; /* local resource of direction a->b; b->a is forward + 1; CLUSTER_NONE: the link is no resource of its own (DDR, NVSwitch ports) */
+    uint32_t both; /* sum of both directions, or CLUSTER_NONE */
 };
 
 struct cluster_map {
     struct cluster_part_map *parts; /* by machine part */
     struct cluster_link_map *links; /* by machine link */
     uint32_t *gpu_parts, *nic_parts, *drive_parts, *socket_parts;
-    uint32_t *socket_next;      /* [from * sockets + to]: link to take, CLUSTER_NONE when there is no way */
-    uint32_t *gpu_pair_link;    /* [a * gpus + b]: the direct link, or CLUSTER_NONE */
-    uint32_t *gpu_lanes;        /* NVLink/xGMI lanes of each GPU, direct and to switches */
-    uint32_t *gpu_fabric;       /* local resource of egress, ingress is +1; CLUSTER_NONE: not on an NVSwitch */
-    uint32_t *gpu_nic_start;    /* [gpus + 1] into gpu_nics */
-    uint32_t *gpu_nics;         /* compute NICs each GPU sends through, nearest first, shared out among GPUs equally near */
-    uint32_t first_hbm, first_dram, first_cores, first_drive, first_nic; /* local resources; NIC n: out first_nic + 2n, in + 1 */
-    double fabric_hop_s;        /* latency of one hop between a GPU and an NVSwitch */
-    double lane_bytes_per_s;    /* what a collective gets of one lane, one direction */
+    uint32_t *socket_next;   /* [from * sockets + to]: link to take, CLUSTER_NONE when there is no way */
+    uint32_t *gpu_pair_link; /* [a * gpus + b]: the direct link, or CLUSTER_NONE */
+    uint32_t *gpu_lanes;     /* NVLink/xGMI lanes of each GPU, direct and to switches */
+    uint32_t *gpu_fabric;    /* local resource of egress, ingress is +1; CLUSTER_NONE: not on an NVSwitch */
+    uint32_t *gpu_nic_start; /* [gpus + 1] into gpu_nics */
+    uint32_t *gpu_nics; /* compute NICs each GPU sends through, nearest first, shared out among GPUs equally near */
+    uint32_t first_hbm, first_dram, first_cores, first_drive,
+        first_nic;           /* local resources; NIC n: out first_nic + 2n, in + 1 */
+    double fabric_hop_s;     /* latency of one hop between a GPU and an NVSwitch */
+    double lane_bytes_per_s; /* what a collective gets of one lane, one direction */
 };
 
 /* Growing list of uses with the resources of one server merged: entries before `merge_from` are left alone. */
@@ -46,14 +48,12 @@ struct cluster_uses {
 void cluster_use_add(struct cluster_uses *uses, uint32_t resource, double coefficient);
 /* Every link between two parts of one server, with its both-directions limit; latency is added to *latency_s. False when there is no way.
  * *through_cpu says whether the way passes a CPU socket. */
-bool cluster_way(const struct cluster *cluster, uint32_t node, uint32_t from_part, uint32_t to_part, double coefficient, struct cluster_uses *uses,
-                 double *latency_s, bool *through_cpu);
+bool cluster_way(const struct cluster *cluster, uint32_t node, uint32_t from_part, uint32_t to_part, double coefficient,
+                 struct cluster_uses *uses, double *latency_s, bool *through_cpu);
 /* From a GPU to its NIC (or back), DRAM included when the way passes a CPU. */
-bool cluster_nic_way(const struct cluster *cluster, uint32_t gpu, uint32_t nic, bool outward, double coefficient, struct cluster_uses *uses, double *latency_s);
+bool cluster_nic_way(const struct cluster *cluster, uint32_t gpu, uint32_t nic, bool outward, double coefficient,
+                     struct cluster_uses *uses, double *latency_s);
 /* GPU to GPU inside one server, HBM not included. */
-bool cluster_peer_way(const struct cluster *cluster, uint32_t from_gpu, uint32_t to_gpu, double coefficient, struct cluster_uses *uses, double *latency_s,
-                      bool *bounced);
-/* The largest rate the resources allow to one user. */
-double cluster_uses_rate(const struct cluster *cluster, const struct resource_use *uses, uint32_t count);
-
+bool cluster_peer_way(const struct cluster *cluster, uint32_t from_gpu, uint32_t to_gpu, double coefficient,
+                      struct cluster_uses *uses, double *latency_s, bool *bounced);
 #endif

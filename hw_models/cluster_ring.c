@@ -8,7 +8,7 @@
 
 enum {
     MESH_GPUS_MAX = 16,        /* rings on direct links are searched for up to so many GPUs in one server */
-    MESH_RINGS_MAX = 16,       /* undirected, each used both ways round */
+    MESH_RINGS_MAX = 16,       /* each used both ways round, or one way (mesh.one_way) */
     MESH_SEARCH_STEPS = 50000, /* then settle for fewer rings */
 };
 
@@ -28,6 +28,8 @@ struct mesh {
     uint8_t rings[MESH_RINGS_MAX][MESH_GPUS_MAX];
     uint32_t ring_count;
     uint32_t steps;
+    bool
+        one_way; /* rings run one way round only, and lanes' directions are packed apart (odd numbers of lanes: MI300X) */
 };
 
 static uint32_t pair_lanes(const struct cluster *cluster, uint32_t a, uint32_t b)
@@ -41,6 +43,18 @@ static uint32_t pair_lanes(const struct cluster *cluster, uint32_t a, uint32_t b
 }
 
 static bool pack_rings(struct mesh *mesh, uint32_t wanted, uint32_t at, uint32_t position, uint32_t visited);
+
+static void take_lane(struct mesh *mesh, uint32_t from, uint32_t to)
+{
+    mesh->lanes[from][to]--;
+    mesh->lanes[to][from] = (uint8_t)(mesh->lanes[to][from] - (mesh->one_way ? 0 : 1));
+}
+
+static void give_lane_back(struct mesh *mesh, uint32_t from, uint32_t to)
+{
+    mesh->lanes[from][to]++;
+    mesh->lanes[to][from] = (uint8_t)(mesh->lanes[to][from] + (mesh->one_way ? 0 : 1));
+}
 
 /* Ring `ring_count` is complete: take its lanes and look for the next. */
 static bool keep_ring(struct mesh *mesh, uint32_t wanted)
@@ -68,27 +82,23 @@ static bool pack_rings(struct mesh *mesh, uint32_t wanted, uint32_t at, uint32_t
         if (mesh->lanes[at][0] == 0) {
             return false;
         }
-        mesh->lanes[at][0]--;
-        mesh->lanes[0][at]--;
+        take_lane(mesh, at, 0);
         if (keep_ring(mesh, wanted)) {
             return true;
         }
-        mesh->lanes[at][0]++;
-        mesh->lanes[0][at]++;
+        give_lane_back(mesh, at, 0);
         return false;
     }
     for (uint8_t next = 1; next < mesh->count; next++) {
         if (mesh->lanes[at][next] == 0 || (visited >> next & 1u) != 0) {
             continue;
         }
-        mesh->lanes[at][next]--;
-        mesh->lanes[next][at]--;
+        take_lane(mesh, at, next);
         ring[position] = next;
         if (pack_rings(mesh, wanted, next, position + 1, visited | 1u << next)) {
             return true;
         }
-        mesh->lanes[at][next]++;
-        mesh->lanes[next][at]++;
+        give_lane_back(mesh, at, next);
     }
     return false;
 }
@@ -106,25 +116,35 @@ static void load_mesh(struct mesh *mesh)
     mesh->rings[0][0] = 0;
 }
 
-/* As many undirected rings as possible (at most half the lanes of the least connected member). */
-static void find_rings(struct mesh *mesh)
+static bool try_rings(struct mesh *mesh, uint32_t wanted, bool one_way)
 {
     load_mesh(mesh);
-    uint32_t wanted = MESH_RINGS_MAX;
+    mesh->one_way = one_way;
+    if (wanted == 0 || wanted > MESH_RINGS_MAX || !pack_rings(mesh, wanted, 0, 1, 1)) {
+        mesh->ring_count = 0;
+        return false;
+    }
+    return true;
+}
+
+/* As many rings as possible. The least connected member's lanes are the bound; with an even number of them rings that run both ways round are enough. */
+static void find_rings(struct mesh *mesh)
+{
+    uint32_t bound = UINT32_MAX;
+    load_mesh(mesh);
     for (uint32_t i = 0; i < mesh->count; i++) {
         uint32_t degree = 0;
         for (uint32_t j = 0; j < mesh->count; j++) {
             degree += mesh->lanes[i][j];
         }
-        wanted = degree / 2 < wanted ? degree / 2 : wanted;
+        bound = degree < bound ? degree : bound;
     }
-    for (; wanted > 0; wanted--) {
-        load_mesh(mesh);
-        if (pack_rings(mesh, wanted, 0, 1, 1)) {
+    bound = bound > 2 * MESH_RINGS_MAX ? 2 * MESH_RINGS_MAX : bound;
+    for (uint32_t lanes = bound; lanes > 0; lanes--) {
+        if (lanes % 2 == 0 ? try_rings(mesh, lanes / 2, false) : try_rings(mesh, lanes, true)) {
             return;
         }
     }
-    mesh->ring_count = 0;
 }
 
 /* The first GPU that both have a direct link to; CLUSTER_NONE: none. */
@@ -143,6 +163,7 @@ static bool find_relayed_ring(struct mesh *mesh)
 {
     const struct cluster *cluster = mesh->cluster;
     load_mesh(mesh);
+    mesh->one_way = false;
     uint32_t visited = 1, at = 0;
     for (uint32_t position = 1; position <= mesh->count; position++) {
         uint32_t chosen = CLUSTER_NONE;
@@ -154,7 +175,8 @@ static bool find_relayed_ring(struct mesh *mesh)
         }
         for (uint32_t next = position < mesh->count ? 1 : 0; chosen == CLUSTER_NONE && next < mesh->count; next++) {
             bool open = position == mesh->count ? next == 0 : (visited >> next & 1u) == 0;
-            if (open && (mesh->lanes[at][next] > 0 || find_relay(cluster, mesh->gpus[at], mesh->gpus[next]) != CLUSTER_NONE)) {
+            if (open &&
+                (mesh->lanes[at][next] > 0 || find_relay(cluster, mesh->gpus[at], mesh->gpus[next]) != CLUSTER_NONE)) {
                 chosen = next;
             }
         }
@@ -171,7 +193,8 @@ static bool find_relayed_ring(struct mesh *mesh)
     return true;
 }
 
-static bool add_pair(const struct cluster *cluster, uint32_t node, uint32_t from, uint32_t to, double coefficient, struct cluster_uses *uses)
+static bool add_pair(const struct cluster *cluster, uint32_t node, uint32_t from, uint32_t to, double coefficient,
+                     struct cluster_uses *uses)
 {
     double latency_s = 0;
     bool bounced = false;
@@ -186,7 +209,7 @@ static bool add_pair(const struct cluster *cluster, uint32_t node, uint32_t from
     return cluster_peer_way(cluster, base + from, base + to, coefficient, uses, &latency_s, &bounced);
 }
 
-/* Rings on direct links: every ring runs both ways round. Returns the rate cap; 0 when direct links do not close a ring. */
+/* Rings on direct links. Returns the rate cap; 0 when direct links do not close a ring. */
 static double mesh_ring(struct mesh *mesh, uint32_t node, double share, bool list, struct cluster_uses *uses)
 {
     const struct cluster *cluster = mesh->cluster;
@@ -208,19 +231,22 @@ static double mesh_ring(struct mesh *mesh, uint32_t node, double share, bool lis
         }
         efficiency = RELAY_EFFICIENCY;
     }
+    uint32_t directed = mesh->one_way ? mesh->ring_count : 2 * mesh->ring_count;
     for (uint32_t r = 0; list && r < mesh->ring_count; r++) {
         for (uint32_t i = 0; i < mesh->count; i++) {
             uint32_t a = mesh->gpus[mesh->rings[r][i]], b = mesh->gpus[mesh->rings[r][(i + 1) % mesh->count]];
-            add_pair(cluster, node, a, b, share / (2 * mesh->ring_count), uses);
-            add_pair(cluster, node, b, a, share / (2 * mesh->ring_count), uses);
+            add_pair(cluster, node, a, b, share / directed, uses);
+            if (!mesh->one_way) {
+                add_pair(cluster, node, b, a, share / directed, uses);
+            }
         }
     }
-    return efficiency * 2 * mesh->ring_count * lane;
+    return efficiency * directed * lane;
 }
 
 /* Hops in order of the GPUs, through switches or host memory; bridged neighbours use their bridge. The narrowest resource is the cap. */
-static double host_ring(const struct cluster *cluster, uint32_t node, const uint32_t *gpus, uint32_t count, bool closed, double share, bool list,
-                        struct cluster_uses *uses)
+static double host_ring(const struct cluster *cluster, uint32_t node, const uint32_t *gpus, uint32_t count, bool closed,
+                        double share, bool list, struct cluster_uses *uses)
 {
     struct resource_use items[512];
     struct cluster_uses own = { .items = items, .max = sizeof items / sizeof items[0] };
@@ -242,8 +268,8 @@ static double host_ring(const struct cluster *cluster, uint32_t node, const uint
 }
 
 /* The part of a ring inside one server: `count` members there; `share` of a bus byte crosses each hop. Returns the cap in bus bytes/s; 0: no way. */
-static double ring_inside(const struct cluster *cluster, uint32_t node, const uint32_t *gpus, uint32_t count, bool closed, bool list,
-                          struct cluster_uses *uses)
+static double ring_inside(const struct cluster *cluster, uint32_t node, const uint32_t *gpus, uint32_t count,
+                          bool closed, bool list, struct cluster_uses *uses)
 {
     const struct cluster_map *map = cluster->map;
     double share = closed ? 1.0 : (double)(count - 1) / count;
@@ -271,15 +297,17 @@ static double ring_inside(const struct cluster *cluster, uint32_t node, const ui
         struct mesh mesh = { .cluster = cluster, .count = count };
         memcpy(mesh.gpus, gpus, count * sizeof *gpus);
         double cap = mesh_ring(&mesh, node, share, list, uses);
+        double machine_cap = cluster->machine->nvlink_collective_bytes_per_s;
         if (cap > 0) {
-            return cap;
+            return machine_cap > 0 && count == cluster->gpus_per_node ? fmin(cap, machine_cap) : cap;
         }
     }
     return host_ring(cluster, node, gpus, count, closed, closed ? 1.0 : share * count / (count - 1), list, uses);
 }
 
 /* Traffic that leaves and enters a server, spread over the NICs of its members. */
-static bool add_crossing(const struct cluster *cluster, uint32_t node, const uint32_t *gpus, uint32_t count, double bytes, struct cluster_uses *uses)
+static bool add_crossing(const struct cluster *cluster, uint32_t node, const uint32_t *gpus, uint32_t count,
+                         double bytes, struct cluster_uses *uses)
 {
     const struct cluster_map *map = cluster->map;
     for (uint32_t i = 0; i < count; i++) {
@@ -296,36 +324,41 @@ static bool add_crossing(const struct cluster *cluster, uint32_t node, const uin
     return true;
 }
 
-void cluster_group_span(const struct cluster *cluster, const uint32_t *members, uint32_t member_count, uint32_t *node_count, uint32_t *members_per_node_max)
+/* Members of one server stand together, servers ascending: the rule. Others cost a quadratic look-back. */
+static bool by_server(const struct cluster *cluster, const uint32_t *members, uint32_t member_count)
 {
-    uint32_t nodes = 0, most = 0;
+    bool ascending = true;
+    for (uint32_t i = 1; i < member_count && ascending; i++) {
+        ascending = members[i - 1] / cluster->gpus_per_node <= members[i] / cluster->gpus_per_node;
+    }
+    return ascending;
+}
+
+void cluster_group_span(const struct cluster *cluster, const uint32_t *members, uint32_t member_count,
+                        uint32_t *node_count, uint32_t *members_per_node_max)
+{
+    bool ascending = by_server(cluster, members, member_count);
+    uint32_t nodes = 0, most = 0, here = 0;
     for (uint32_t i = 0; i < member_count; i++) {
-        uint32_t node = members[i] / cluster->gpus_per_node, here = 1;
-        bool seen = false;
-        uint32_t j = i;
-        while (j > 0 && members[j - 1] / cluster->gpus_per_node == node) { /* runs on one server are the rule */
-            seen = true;
-            here++;
-            j--;
-        }
-        for (j = 0; !seen && j < i && node < members[i - 1] / cluster->gpus_per_node; j++) { /* out of order: look back */
-            seen = members[j] / cluster->gpus_per_node == node;
-        }
-        if (here == 1 && seen) {
-            here = 0;
-            for (j = 0; j <= i; j++) {
-                here += members[j] / cluster->gpus_per_node == node;
+        uint32_t node = members[i] / cluster->gpus_per_node, before = 0;
+        if (ascending) {
+            before = i > 0 && members[i - 1] / cluster->gpus_per_node == node ? here : 0;
+        } else {
+            for (uint32_t j = 0; j < i; j++) {
+                before += members[j] / cluster->gpus_per_node == node;
             }
         }
-        nodes += !seen;
+        here = before + 1;
+        nodes += before == 0;
         most = here > most ? here : most;
     }
     *node_count = nodes;
     *members_per_node_max = most;
 }
 
-/* Distinct servers one after another: the members of `members[first]`'s server, ascending local numbers, into `gpus`. */
-static uint32_t collect_node(const struct cluster *cluster, const uint32_t *members, uint32_t member_count, uint32_t node, uint32_t *gpus, uint32_t max)
+/* The members in server `node`, ascending local numbers, into `gpus`. */
+static uint32_t collect_node(const struct cluster *cluster, const uint32_t *members, uint32_t member_count,
+                             uint32_t node, uint32_t *gpus, uint32_t max)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < member_count; i++) {
@@ -351,7 +384,8 @@ struct group_part {
     uint32_t gpus[NODE_GPUS_MAX];
 };
 
-static enum status check_group(const struct cluster *cluster, const uint32_t *members, uint32_t member_count, struct error *error)
+static enum status check_group(const struct cluster *cluster, const uint32_t *members, uint32_t member_count,
+                               struct error *error)
 {
     CHECK(member_count > 0);
     if (cluster->gpus_per_node > NODE_GPUS_MAX) {
@@ -363,30 +397,39 @@ static enum status check_group(const struct cluster *cluster, const uint32_t *me
     return STATUS_OK;
 }
 
-/* The next server of the group after position *at in the member list; servers already met are skipped. False at the end. */
-static bool next_part(const struct cluster *cluster, const uint32_t *members, uint32_t member_count, uint32_t *at, struct group_part *part)
+/* A walk over the servers of a group, each once. */
+struct group_walk {
+    const struct cluster *cluster;
+    const uint32_t *members;
+    uint32_t member_count, at;
+    bool ascending;
+};
+
+static struct group_walk walk_group(const struct cluster *cluster, const uint32_t *members, uint32_t member_count)
 {
-    for (; *at < member_count; ++*at) {
-        uint32_t node = members[*at] / cluster->gpus_per_node;
-        bool met = *at > 0 && members[*at - 1] / cluster->gpus_per_node == node;
-        for (uint32_t j = 0; !met && *at > 0 && node < members[*at - 1] / cluster->gpus_per_node && j < *at; j++) {
-            met = members[j] / cluster->gpus_per_node == node;
+    return (struct group_walk){ cluster, members, member_count, 0, by_server(cluster, members, member_count) };
+}
+
+static bool next_part(struct group_walk *walk, struct group_part *part)
+{
+    const struct cluster *cluster = walk->cluster;
+    while (walk->at < walk->member_count) {
+        uint32_t first = walk->at, node = walk->members[first] / cluster->gpus_per_node, end = first;
+        while (end < walk->member_count && walk->members[end] / cluster->gpus_per_node == node) {
+            end++;
+        }
+        walk->at = end;
+        bool met = false;
+        for (uint32_t j = 0; !walk->ascending && j < first && !met; j++) {
+            met = walk->members[j] / cluster->gpus_per_node == node;
         }
         if (met) {
             continue;
         }
-        uint32_t end = *at;
-        while (end < member_count && members[end] / cluster->gpus_per_node == node) {
-            end++;
-        }
-        bool ordered = true; /* ascending servers: the run is all there is */
-        if (end < member_count) {
-            ordered = members[end] / cluster->gpus_per_node > node;
-        }
         part->node = node;
-        part->count = ordered ? collect_node(cluster, members + *at, end - *at, node, part->gpus, NODE_GPUS_MAX)
-                              : collect_node(cluster, members, member_count, node, part->gpus, NODE_GPUS_MAX);
-        *at = end;
+        part->count = walk->ascending
+                          ? collect_node(cluster, walk->members + first, end - first, node, part->gpus, NODE_GPUS_MAX)
+                          : collect_node(cluster, walk->members, walk->member_count, node, part->gpus, NODE_GPUS_MAX);
         return true;
     }
     return false;
@@ -394,30 +437,35 @@ static bool next_part(const struct cluster *cluster, const uint32_t *members, ui
 
 static enum status no_ring(const struct cluster *cluster, struct error *error)
 {
-    return error_set(error, STATUS_UNSUPPORTED, "machine \"%s\" has no way between the GPUs of a group", cluster->machine->name);
+    return error_set(error, STATUS_UNSUPPORTED, "machine \"%s\" has no way between the GPUs of a group",
+                     cluster->machine->name);
 }
 
-static enum status finish(const struct cluster *cluster, const struct cluster_uses *uses, uint32_t use_max, uint32_t *use_count, struct error *error)
+static enum status finish(const struct cluster *cluster, const struct cluster_uses *uses, uint32_t use_max,
+                          uint32_t *use_count, struct error *error)
 {
     if (uses->overflow) {
-        return error_set(error, STATUS_LIMIT, "a collective on \"%s\" uses more than %u resources", cluster->machine->name, use_max);
+        return error_set(error, STATUS_LIMIT, "a collective on \"%s\" uses more than %u resources",
+                         cluster->machine->name, use_max);
     }
     *use_count = uses->count;
     return STATUS_OK;
 }
 
-enum status cluster_ring_on_node(const struct cluster *cluster, const uint32_t *members, uint32_t member_count, uint32_t only_node,
-                                 struct resource_use *uses, uint32_t use_max, uint32_t *use_count, double *rate_cap_bytes_per_s, struct error *error)
+enum status cluster_ring_on_node(const struct cluster *cluster, const uint32_t *members, uint32_t member_count,
+                                 uint32_t only_node, struct resource_use *uses, uint32_t use_max, uint32_t *use_count,
+                                 double *rate_cap_bytes_per_s, struct error *error)
 {
     TRY(check_group(cluster, members, member_count, error));
-    uint32_t node_count = 0, most = 0, at = 0;
+    uint32_t node_count = 0, most = 0;
     cluster_group_span(cluster, members, member_count, &node_count, &most);
     struct cluster_uses list = { .items = uses, .count = *use_count, .max = use_max };
+    struct group_walk walk = walk_group(cluster, members, member_count);
     struct group_part part;
     double cap = INFINITY;
     double known_cap = 0;
     struct group_part known = { .count = 0 };
-    while (member_count > 1 && next_part(cluster, members, member_count, &at, &part)) {
+    while (member_count > 1 && next_part(&walk, &part)) {
         bool wanted = only_node == CLUSTER_ALL_NODES || only_node == part.node;
         bool same = known.count == part.count && memcmp(known.gpus, part.gpus, part.count * sizeof part.gpus[0]) == 0;
         if (!wanted && same) { /* a mirror image of a server already looked at: the cap is known */
@@ -446,25 +494,27 @@ enum status cluster_ring_on_node(const struct cluster *cluster, const uint32_t *
     return finish(cluster, &list, use_max, use_count, error);
 }
 
-enum status cluster_ring(const struct cluster *cluster, const uint32_t *members, uint32_t member_count, bool first_node_only, struct resource_use *uses,
-                         uint32_t use_max, uint32_t *use_count, double *rate_cap_bytes_per_s, struct error *error)
+enum status cluster_ring(const struct cluster *cluster, const uint32_t *members, uint32_t member_count,
+                         bool first_node_only, struct resource_use *uses, uint32_t use_max, uint32_t *use_count,
+                         double *rate_cap_bytes_per_s, struct error *error)
 {
     CHECK(member_count > 0);
     uint32_t node = first_node_only ? members[0] / cluster->gpus_per_node : CLUSTER_ALL_NODES;
-    return cluster_ring_on_node(cluster, members, member_count, node, uses, use_max, use_count, rate_cap_bytes_per_s, error);
+    return cluster_ring_on_node(cluster, members, member_count, node, uses, use_max, use_count, rate_cap_bytes_per_s,
+                                error);
 }
 
-enum status cluster_all_to_all_on_node(const struct cluster *cluster, const uint32_t *members, uint32_t member_count, uint32_t only_node,
-                                       struct resource_use *uses, uint32_t use_max, uint32_t *use_count, double *rate_cap_bytes_per_s,
-                                       struct error *error)
+enum status cluster_all_to_all_on_node(const struct cluster *cluster, const uint32_t *members, uint32_t member_count,
+                                       uint32_t only_node, struct resource_use *uses, uint32_t use_max,
+                                       uint32_t *use_count, double *rate_cap_bytes_per_s, struct error *error)
 {
     TRY(check_group(cluster, members, member_count, error));
     struct cluster_uses list = { .items = uses, .count = *use_count, .max = use_max };
+    struct group_walk walk = walk_group(cluster, members, member_count);
     struct group_part part;
-    uint32_t at = 0;
     double cap = INFINITY, peers = member_count - 1.0;
     double machine_cap = cluster->machine->nvlink_collective_bytes_per_s;
-    while (member_count > 1 && next_part(cluster, members, member_count, &at, &part)) {
+    while (member_count > 1 && next_part(&walk, &part)) {
         struct resource_use scratch[NODE_GPUS_MAX * 8];
         struct cluster_uses own = { .items = scratch, .max = sizeof scratch / sizeof scratch[0] };
         bool fabric = true;

@@ -35,23 +35,24 @@ double cluster_uses_rate(const struct cluster *cluster, const struct resource_us
     return rate;
 }
 
-/* One link crossed from part `from`. */
-static void cross_link(const struct cluster *cluster, uint32_t node, uint32_t link, uint32_t from, double coefficient, struct cluster_uses *uses,
-                       double *latency_s)
+/* One link crossed from part `from`. The both-directions limit is the host's (root ports and memory: NCCL over NICs under the GPU's own switch reaches line rate both ways at
+ * once), so only ways that meet a CPU count towards it. */
+static void cross_link(const struct cluster *cluster, uint32_t node, uint32_t link, uint32_t from, double coefficient,
+                       bool both, struct cluster_uses *uses, double *latency_s)
 {
     const struct machine_link *description = &cluster->machine->links[link];
     const struct cluster_link_map *map = &cluster->map->links[link];
     uint32_t base = node * cluster->resources_per_node;
     CHECK(map->forward != CLUSTER_NONE && (description->a == from || description->b == from));
     cluster_use_add(uses, base + map->forward + (description->a == from ? 0 : 1), coefficient);
-    if (map->both != CLUSTER_NONE) {
+    if (both && map->both != CLUSTER_NONE) {
         cluster_use_add(uses, base + map->both, coefficient);
     }
     *latency_s += description->latency_s;
 }
 
-static bool cross_sockets(const struct cluster *cluster, uint32_t node, uint32_t from, uint32_t to, double coefficient, struct cluster_uses *uses,
-                          double *latency_s)
+static bool cross_sockets(const struct cluster *cluster, uint32_t node, uint32_t from, uint32_t to, double coefficient,
+                          struct cluster_uses *uses, double *latency_s)
 {
     const struct cluster_map *map = cluster->map;
     while (from != to) {
@@ -60,36 +61,26 @@ static bool cross_sockets(const struct cluster *cluster, uint32_t node, uint32_t
             return false;
         }
         uint32_t part = map->socket_parts[from];
-        cross_link(cluster, node, link, part, coefficient, uses, latency_s);
+        cross_link(cluster, node, link, part, coefficient, true, uses, latency_s);
         const struct machine_link *description = &cluster->machine->links[link];
         from = cluster->machine->parts[description->a == part ? description->b : description->a].index;
     }
     return true;
 }
 
-/* Down the tree from `ancestor` to `part`: the links of the way up, crossed the other way. */
-static void descend(const struct cluster *cluster, uint32_t node, uint32_t ancestor, uint32_t part, double coefficient, struct cluster_uses *uses,
-                    double *latency_s)
+/* The tree links between `part` and its ancestor, upwards or downwards. */
+static void climb(const struct cluster *cluster, uint32_t node, uint32_t part, uint32_t ancestor, bool up,
+                  double coefficient, bool both, struct cluster_uses *uses, double *latency_s)
 {
     const struct cluster_part_map *parts = cluster->map->parts;
-    for (uint32_t at = part; at != ancestor; at = parts[at].parent) {
-        cross_link(cluster, node, parts[at].parent_link, parts[at].parent, coefficient, uses, latency_s);
+    for (; part != ancestor; part = parts[part].parent) {
+        cross_link(cluster, node, parts[part].parent_link, up ? part : parts[part].parent, coefficient, both, uses,
+                   latency_s);
     }
 }
 
-static uint32_t ascend(const struct cluster *cluster, uint32_t node, uint32_t part, uint32_t ancestor, double coefficient, struct cluster_uses *uses,
-                       double *latency_s)
-{
-    const struct cluster_part_map *parts = cluster->map->parts;
-    while (part != ancestor) {
-        cross_link(cluster, node, parts[part].parent_link, part, coefficient, uses, latency_s);
-        part = parts[part].parent;
-    }
-    return part;
-}
-
-bool cluster_way(const struct cluster *cluster, uint32_t node, uint32_t from_part, uint32_t to_part, double coefficient, struct cluster_uses *uses,
-                 double *latency_s, bool *through_cpu)
+bool cluster_way(const struct cluster *cluster, uint32_t node, uint32_t from_part, uint32_t to_part, double coefficient,
+                 struct cluster_uses *uses, double *latency_s, bool *through_cpu)
 {
     const struct cluster_map *map = cluster->map;
     uint32_t a = from_part, b = to_part;
@@ -98,30 +89,34 @@ bool cluster_way(const struct cluster *cluster, uint32_t node, uint32_t from_par
         *deeper = map->parts[*deeper].parent;
     }
     *through_cpu = map->parts[a].depth == 0;
-    ascend(cluster, node, from_part, a, coefficient, uses, latency_s);
-    if (a != b && !cross_sockets(cluster, node, map->parts[a].socket, map->parts[b].socket, coefficient, uses, latency_s)) {
+    climb(cluster, node, from_part, a, true, coefficient, *through_cpu, uses, latency_s);
+    if (a != b &&
+        !cross_sockets(cluster, node, map->parts[a].socket, map->parts[b].socket, coefficient, uses, latency_s)) {
         return false;
     }
-    descend(cluster, node, b, to_part, coefficient, uses, latency_s);
+    climb(cluster, node, to_part, b, false, coefficient, *through_cpu, uses, latency_s);
     return true;
 }
 
-static bool host_way(const struct cluster *cluster, uint32_t node, uint32_t part, uint32_t socket, bool to_host, double coefficient,
-                     struct cluster_uses *uses, double *latency_s)
+static bool host_way(const struct cluster *cluster, uint32_t node, uint32_t part, uint32_t socket, bool to_host,
+                     double coefficient, struct cluster_uses *uses, double *latency_s)
 {
     bool through_cpu = false;
     uint32_t host = cluster->map->socket_parts[socket];
-    return cluster_way(cluster, node, to_host ? part : host, to_host ? host : part, coefficient, uses, latency_s, &through_cpu);
+    return cluster_way(cluster, node, to_host ? part : host, to_host ? host : part, coefficient, uses, latency_s,
+                       &through_cpu);
 }
 
-bool cluster_nic_way(const struct cluster *cluster, uint32_t gpu, uint32_t nic, bool outward, double coefficient, struct cluster_uses *uses, double *latency_s)
+bool cluster_nic_way(const struct cluster *cluster, uint32_t gpu, uint32_t nic, bool outward, double coefficient,
+                     struct cluster_uses *uses, double *latency_s)
 {
     const struct cluster_map *map = cluster->map;
     uint32_t node = gpu / cluster->gpus_per_node;
     uint32_t base = node * cluster->resources_per_node;
     uint32_t gpu_part = map->gpu_parts[gpu % cluster->gpus_per_node], nic_part = map->nic_parts[nic];
     bool through_cpu = false;
-    if (!cluster_way(cluster, node, outward ? gpu_part : nic_part, outward ? nic_part : gpu_part, coefficient, uses, latency_s, &through_cpu)) {
+    if (!cluster_way(cluster, node, outward ? gpu_part : nic_part, outward ? nic_part : gpu_part, coefficient, uses,
+                     latency_s, &through_cpu)) {
         return false;
     }
     if (through_cpu) { /* no direct access across a root: written to host memory, then read */
@@ -131,8 +126,8 @@ bool cluster_nic_way(const struct cluster *cluster, uint32_t gpu, uint32_t nic, 
     return true;
 }
 
-bool cluster_peer_way(const struct cluster *cluster, uint32_t from_gpu, uint32_t to_gpu, double coefficient, struct cluster_uses *uses, double *latency_s,
-                      bool *bounced)
+bool cluster_peer_way(const struct cluster *cluster, uint32_t from_gpu, uint32_t to_gpu, double coefficient,
+                      struct cluster_uses *uses, double *latency_s, bool *bounced)
 {
     const struct cluster_map *map = cluster->map;
     uint32_t node = from_gpu / cluster->gpus_per_node, base = node * cluster->resources_per_node;
@@ -140,7 +135,7 @@ bool cluster_peer_way(const struct cluster *cluster, uint32_t from_gpu, uint32_t
     uint32_t direct = map->gpu_pair_link[from * cluster->gpus_per_node + to];
     *bounced = false;
     if (direct != CLUSTER_NONE) {
-        cross_link(cluster, node, direct, map->gpu_parts[from], coefficient, uses, latency_s);
+        cross_link(cluster, node, direct, map->gpu_parts[from], coefficient, true, uses, latency_s);
         return true;
     }
     if (map->gpu_fabric[from] != CLUSTER_NONE && map->gpu_fabric[to] != CLUSTER_NONE) {
@@ -154,7 +149,8 @@ bool cluster_peer_way(const struct cluster *cluster, uint32_t from_gpu, uint32_t
     uint32_t socket = map->parts[map->gpu_parts[from]].socket;
     bool through_cpu = false;
     if (cluster->machine->gpu.pcie_peer && map->parts[map->gpu_parts[to]].socket == socket) {
-        return cluster_way(cluster, node, map->gpu_parts[from], map->gpu_parts[to], coefficient, uses, latency_s, &through_cpu);
+        return cluster_way(cluster, node, map->gpu_parts[from], map->gpu_parts[to], coefficient, uses, latency_s,
+                           &through_cpu);
     }
     *bounced = true;
     if (!host_way(cluster, node, map->gpu_parts[from], socket, true, coefficient, uses, latency_s) ||
@@ -169,19 +165,22 @@ bool cluster_peer_way(const struct cluster *cluster, uint32_t from_gpu, uint32_t
 
 static enum status no_way(const struct cluster *cluster, const char *what, struct error *error)
 {
-    return error_set(error, STATUS_UNSUPPORTED, "machine \"%s\" has no way for a copy %s", cluster->machine->name, what);
+    return error_set(error, STATUS_UNSUPPORTED, "machine \"%s\" has no way for a copy %s", cluster->machine->name,
+                     what);
 }
 
-static enum status route_gpu_host(const struct cluster *cluster, uint32_t gpu, uint32_t host, bool to_host, bool pageable, struct cluster_uses *uses,
-                                  struct route *route, struct error *error)
+static enum status route_gpu_host(const struct cluster *cluster, uint32_t gpu, uint32_t host, bool to_host,
+                                  bool pageable, struct cluster_uses *uses, struct route *route, struct error *error)
 {
     const struct machine *machine = cluster->machine;
     uint32_t node = gpu / cluster->gpus_per_node, socket = host % cluster->sockets;
     if (host / cluster->sockets != node) {
-        return no_way(cluster, "between a GPU and another server's memory in one piece: send it between GPUs or hosts", error);
+        return no_way(cluster, "between a GPU and another server's memory in one piece: send it between GPUs or hosts",
+                      error);
     }
     cluster_use_add(uses, cluster_hbm(cluster, gpu), 1);
-    if (!host_way(cluster, node, cluster->map->gpu_parts[gpu % cluster->gpus_per_node], socket, to_host, 1, uses, &route->latency_s)) {
+    if (!host_way(cluster, node, cluster->map->gpu_parts[gpu % cluster->gpus_per_node], socket, to_host, 1, uses,
+                  &route->latency_s)) {
         return no_way(cluster, "between a GPU and a socket it is not joined with", error);
     }
     cluster_use_add(uses, cluster_dram(cluster, node, socket), pageable ? PAGEABLE_DRAM_BYTES : 1);
@@ -192,8 +191,8 @@ static enum status route_gpu_host(const struct cluster *cluster, uint32_t gpu, u
     return STATUS_OK;
 }
 
-static enum status route_gpu_gpu(const struct cluster *cluster, uint32_t from, uint32_t to, struct cluster_uses *uses, struct route *route,
-                                 struct error *error)
+static enum status route_gpu_gpu(const struct cluster *cluster, uint32_t from, uint32_t to, struct cluster_uses *uses,
+                                 struct route *route, struct error *error)
 {
     const struct cluster_map *map = cluster->map;
     cluster_use_add(uses, cluster_hbm(cluster, from), from == to ? 2 : 1); /* read and written in one memory */
@@ -218,7 +217,8 @@ static enum status route_gpu_gpu(const struct cluster *cluster, uint32_t from, u
         CHECK(nics > 0);
         for (uint32_t i = 0; i < nics; i++) { /* a GPU with several NICs of its own sends through all */
             double latency_s = 0;
-            if (!cluster_nic_way(cluster, ends[end], map->gpu_nics[map->gpu_nic_start[local] + i], end == 0, 1.0 / nics, uses, &latency_s)) {
+            if (!cluster_nic_way(cluster, ends[end], map->gpu_nics[map->gpu_nic_start[local] + i], end == 0, 1.0 / nics,
+                                 uses, &latency_s)) {
                 return no_way(cluster, "between a GPU and a NIC", error);
             }
             route->latency_s += i == 0 ? latency_s : 0;
@@ -228,8 +228,8 @@ static enum status route_gpu_gpu(const struct cluster *cluster, uint32_t from, u
     return STATUS_OK;
 }
 
-static enum status route_storage(const struct cluster *cluster, uint32_t drive, uint32_t host, bool write, struct cluster_uses *uses, struct route *route,
-                                 struct error *error)
+static enum status route_storage(const struct cluster *cluster, uint32_t drive, uint32_t host, bool write,
+                                 struct cluster_uses *uses, struct route *route, struct error *error)
 {
     const struct cluster_map *map = cluster->map;
     uint32_t node = drive / cluster->drives, socket = host % cluster->sockets;
@@ -240,7 +240,10 @@ static enum status route_storage(const struct cluster *cluster, uint32_t drive, 
     const struct machine_part *nvme = &cluster->machine->parts[part];
     double rate = write ? nvme->write_bytes_per_s : nvme->read_bytes_per_s;
     if (!(rate > 0)) {
-        return no_way(cluster, write ? "to storage: the drive's write rate is unknown" : "from storage: the drive's read rate is unknown", error);
+        return no_way(cluster,
+                      write ? "to storage: the drive's write rate is unknown"
+                            : "from storage: the drive's read rate is unknown",
+                      error);
     }
     cluster_use_add(uses, node * cluster->resources_per_node + map->first_drive + drive % cluster->drives, 1 / rate);
     if (!host_way(cluster, node, part, socket, !write, 1, uses, &route->latency_s)) {
@@ -251,8 +254,8 @@ static enum status route_storage(const struct cluster *cluster, uint32_t drive, 
 }
 
 /* A copy by the CPU within one server: read on one socket, written on the other (or the same). */
-static enum status route_host_host(const struct cluster *cluster, uint32_t from, uint32_t to, struct cluster_uses *uses, struct route *route,
-                                   struct error *error)
+static enum status route_host_host(const struct cluster *cluster, uint32_t from, uint32_t to, struct cluster_uses *uses,
+                                   struct route *route, struct error *error)
 {
     uint32_t node = from / cluster->sockets;
     if (to / cluster->sockets != node) {
@@ -264,7 +267,8 @@ static enum status route_host_host(const struct cluster *cluster, uint32_t from,
         return no_way(cluster, "between two sockets that no link joins", error);
     }
     if (cluster->machine->pageable_bytes_per_s > 0) { /* one core's memcpy */
-        cluster_use_add(uses, cluster_cores(cluster, node, to % cluster->sockets), 1 / cluster->machine->pageable_bytes_per_s);
+        cluster_use_add(uses, cluster_cores(cluster, node, to % cluster->sockets),
+                        1 / cluster->machine->pageable_bytes_per_s);
         route->rate_cap_bytes_per_s = cluster->machine->pageable_bytes_per_s;
     }
     return STATUS_OK;
@@ -277,7 +281,8 @@ static uint32_t endpoint_count(const struct cluster *cluster, enum endpoint_kind
                                    : cluster->nodes * cluster->drives;
 }
 
-enum status cluster_route(const struct cluster *cluster, struct endpoint from, struct endpoint to, bool pageable, struct route *route, struct error *error)
+enum status cluster_route(const struct cluster *cluster, struct endpoint from, struct endpoint to, bool pageable,
+                          struct route *route, struct error *error)
 {
     struct endpoint ends[2] = { from, to };
     for (int end = 0; end < 2; end++) {
@@ -303,13 +308,16 @@ enum status cluster_route(const struct cluster *cluster, struct endpoint from, s
         status = no_way(cluster, "between storage and a GPU in one piece: go through host memory", error);
     } else {
         bool to_host = to.kind == ENDPOINT_HOST;
-        status = route_gpu_host(cluster, to_host ? from.index : to.index, to_host ? to.index : from.index, to_host, pageable, &uses, route, error);
+        status = route_gpu_host(cluster, to_host ? from.index : to.index, to_host ? to.index : from.index, to_host,
+                                pageable, &uses, route, error);
     }
     TRY(status);
     if (uses.overflow) {
-        return error_set(error, STATUS_LIMIT, "a copy on \"%s\" crosses more than %d resources", cluster->machine->name, ROUTE_USES_MAX);
+        return error_set(error, STATUS_LIMIT, "a copy on \"%s\" crosses more than %d resources", cluster->machine->name,
+                         ROUTE_USES_MAX);
     }
     route->use_count = uses.count;
-    route->rate_cap_bytes_per_s = fmin(route->rate_cap_bytes_per_s, cluster_uses_rate(cluster, route->uses, route->use_count));
+    route->rate_cap_bytes_per_s =
+        fmin(route->rate_cap_bytes_per_s, cluster_uses_rate(cluster, route->uses, route->use_count));
     return STATUS_OK;
 }

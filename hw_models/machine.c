@@ -190,7 +190,17 @@ static enum status read_base(struct machine *machine, const struct json *root, i
         return json_error(root, error, "more than %d bases on top of each other (does a machine name itself?)",
                           BASE_DEPTH_MAX);
     }
-    return load_named(machine, base, depth + 1, error);
+    struct error inner = { 0 };
+    enum status status = load_named(machine, base, depth + 1, &inner);
+    if (status != STATUS_OK && inner.path[0] == '\0') { /* the name itself is at fault */
+        struct json at;
+        TRY(json_any(root, "base", &at, error));
+        return json_error(&at, error, "%s%s%s", inner.file, inner.file[0] != '\0' ? ": " : "", inner.message);
+    }
+    if (status != STATUS_OK && error != NULL) {
+        *error = inner;
+    }
+    return status;
 }
 
 static enum status read_name(struct machine *machine, const struct json *root, bool partial, struct error *error)
@@ -324,7 +334,8 @@ enum status machine_from_json(struct machine *machine, const struct json *value,
         TRY(json_as_string(value, &name, error));
         status = load_named(machine, name, 0, &inner);
         if (status == STATUS_NOT_FOUND) {
-            status = json_error(value, error, "%s", inner.message); /* say where the name stands */
+            /* Say where the name stands. */
+            status = json_error(value, error, "%s%s%s", inner.file, inner.file[0] != '\0' ? ": " : "", inner.message);
         } else if (status != STATUS_OK && error != NULL) {
             *error = inner;
         }

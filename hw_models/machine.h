@@ -76,8 +76,7 @@ struct machine_link {
     double bytes_per_s;      /* a -> b, all lanes, effective for copy engines */
     double back_bytes_per_s; /* b -> a; most links: the same */
     double peak_bytes_per_s; /* per direction */
-    double
-        both_bytes_per_s; /* sum of both directions when both are busy; full duplex: bytes + back; half duplex: bytes_per_s */
+    double both_bytes_per_s; /* sum of both directions when both are busy: up to bytes + back; half duplex: one */
     double latency_s;
 };
 
@@ -124,14 +123,13 @@ struct machine_gpu {
     double hbm_peak_bytes_per_s, hbm_bytes_per_s; /* achieved (triad) */
     double peak_flops[DTYPE_COUNT];               /* 0: not supported */
     struct machine_gemm_constants gemm[DTYPE_COUNT];
-    double attention_forward_efficiency, attention_backward_efficiency; /* of peak, large shapes */
-    double class_efficiency
-        [KERNEL_CLASS_COUNT]; /* achieved fraction of hbm_bytes_per_s by memory-bound class; 1 where a class is not memory bound */
-    double kernel_floor_s; /* shortest kernel on the device */
-    double launch_gap_s;   /* device gap between dependent kernels in one stream */
+    double attention_forward_efficiency, attention_backward_efficiency; /* of peak, large shapes, head size 128 */
+    double attention_forward_tail, attention_backward_tail;             /* idle end, in longest blocks of 128 queries */
+    double class_efficiency[KERNEL_CLASS_COUNT]; /* achieved fraction of hbm_bytes_per_s; 1 where not memory bound */
+    double kernel_floor_s;                       /* shortest kernel on the device */
+    double launch_gap_s;                         /* device gap between dependent kernels in one stream */
     uint32_t copy_engines;
-    bool
-        pcie_peer; /* copies between GPUs may cross PCIe switches and roots directly; false: they bounce through host memory */
+    bool pcie_peer;   /* GPUs copy to each other over PCIe switches and roots; false: through host memory */
     double price_usd; /* 0: unknown */
 };
 
@@ -148,13 +146,12 @@ struct machine {
     struct machine_collective_curve *curves;
     uint32_t curve_count;
     /* collectives where no curve exists, and small-message behaviour */
-    double
-        nvlink_collective_bytes_per_s; /* per GPU per direction bus limit of NCCL rings inside the server, whatever the links */
-    double collective_latency_s; /* smallest collective of all GPUs of the server */
-    double network_latency_s;    /* one message between nodes */
-    double network_efficiency;   /* of NIC line rate that NCCL reaches */
-    uint32_t collective_sms;     /* SMs a running collective occupies */
-    bool in_switch_reduction;    /* NVLS */
+    double nvlink_collective_bytes_per_s; /* per GPU and direction: bus limit of rings inside the server, any link */
+    double collective_latency_s;          /* smallest collective of all GPUs of the server */
+    double network_latency_s;             /* one message between nodes */
+    double network_efficiency;            /* of NIC line rate that NCCL reaches */
+    uint32_t collective_sms;              /* SMs a running collective occupies */
+    bool in_switch_reduction;             /* NVLS */
     /* host */
     const char *cpu;
     double dram_bytes;                     /* whole server */

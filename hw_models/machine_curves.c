@@ -197,8 +197,12 @@ static enum status read_gemm(struct machine *machine, const struct json *model, 
 enum status machine_read_kernel_model(struct machine *machine, const struct json *root, bool partial,
                                       struct error *error)
 {
-    static const char *const KEYS[] = { "gemm", "attention_forward_efficiency", "attention_backward_efficiency",
-                                        "class_efficiency" };
+    static const char *const KEYS[] = { "gemm",
+                                        "attention_forward_efficiency",
+                                        "attention_backward_efficiency",
+                                        "class_efficiency",
+                                        "attention_forward_tail",
+                                        "attention_backward_tail" };
     struct machine_gpu *gpu = &machine->gpu;
     struct json model, classes;
     if (!partial) {
@@ -216,6 +220,10 @@ enum status machine_read_kernel_model(struct machine *machine, const struct json
         double backward = partial ? gpu->attention_backward_efficiency : 0.45;
         TRY(json_real_or(&model, KEYS[1], 0.01, 1.0, forward, &gpu->attention_forward_efficiency, error));
         TRY(json_real_or(&model, KEYS[2], 0.01, 1.0, backward, &gpu->attention_backward_efficiency, error));
+        forward = partial ? gpu->attention_forward_tail : 0.8;
+        backward = partial ? gpu->attention_backward_tail : 0.4;
+        TRY(json_real_or(&model, KEYS[4], 0, 10.0, forward, &gpu->attention_forward_tail, error));
+        TRY(json_real_or(&model, KEYS[5], 0, 10.0, backward, &gpu->attention_backward_tail, error));
         TRY(json_object_optional(&model, "class_efficiency", &classes, error));
         if (classes.node != NULL) {
             TRY(json_known_keys(&classes, CLASS_WORDS, KERNEL_CLASS_COUNT, error));

@@ -23,60 +23,76 @@ struct field {
 
 #define AT(member) offsetof(struct machine, member)
 #define REAL(section, key, member, least, most, scale)                                                                 \
-    { section, key, FIELD_REAL, NEED, AT(member), least, most, scale, 0.0 },
+    {                                                                                                                  \
+        section, key, FIELD_REAL, NEED, AT(member), least, most, scale, 0.0                                            \
+    }
 #define REAL_OR(section, key, member, least, most, scale, fallback)                                                    \
-    { section, key, FIELD_REAL, MAY, AT(member), least, most, scale, fallback },
-#define COUNT(section, key, member, least, most) { section, key, FIELD_COUNT, NEED, AT(member), least, most, 1.0, 0.0 },
+    {                                                                                                                  \
+        section, key, FIELD_REAL, MAY, AT(member), least, most, scale, fallback                                        \
+    }
+#define COUNT(section, key, member, least, most)                                                                       \
+    {                                                                                                                  \
+        section, key, FIELD_COUNT, NEED, AT(member), least, most, 1.0, 0.0                                             \
+    }
 #define COUNT_OR(section, key, member, least, most, fallback)                                                          \
-    { section, key, FIELD_COUNT, MAY, AT(member), least, most, 1.0, fallback },
-#define BOOL_OR(section, key, member, fallback) { section, key, FIELD_BOOL, MAY, AT(member), 0.0, 1.0, 1.0, fallback },
-#define TEXT(section, key, member)              { section, key, FIELD_TEXT, NEED, AT(member), 0.0, 0.0, 1.0, 0.0 },
-#define TEXT_OR(section, key, member)           { section, key, FIELD_TEXT, MAY, AT(member), 0.0, 0.0, 1.0, 0.0 },
+    {                                                                                                                  \
+        section, key, FIELD_COUNT, MAY, AT(member), least, most, 1.0, fallback                                         \
+    }
+#define BOOL_OR(section, key, member, fallback)                                                                        \
+    {                                                                                                                  \
+        section, key, FIELD_BOOL, MAY, AT(member), 0.0, 1.0, 1.0, fallback                                             \
+    }
+#define TEXT(section, key, member)                                                                                     \
+    {                                                                                                                  \
+        section, key, FIELD_TEXT, NEED, AT(member), 0.0, 0.0, 1.0, 0.0                                                 \
+    }
+#define TEXT_OR(section, key, member)                                                                                  \
+    {                                                                                                                  \
+        section, key, FIELD_TEXT, MAY, AT(member), 0.0, 0.0, 1.0, 0.0                                                  \
+    }
 
-/* Defaults that have a source: usable memory 0.99 of physical and triad 0.86 of peak are what A100, H100 and H200 show (facts A.1); latencies and communicator sizes are
- * those of facts C.5, C.9. Zero for money and power means unknown. */
+/* Defaults that have a source: usable memory 0.99 of physical and triad 0.86 of peak are what A100, H100 and H200 show (facts A.1); latencies and
+ * communicator sizes are those of facts C.5, C.9. Zero for money and power means unknown. */
 static const struct field FIELDS[] = {
-    TEXT_OR("", "title", title) COUNT_OR("", "year", year, 1990, 2100, 0) TEXT("gpu", "model", gpu.model) TEXT(
-        "gpu", "architecture", gpu.architecture) COUNT("gpu", "sm_count", gpu.sm_count, 1, 100000)
-        REAL("gpu", "clock_MHz", gpu.clock_hz, 1.0, 1e5, 1e6) REAL("gpu", "l2_MB", gpu.l2_bytes, 0.0, 1e5, 1e6) REAL(
-            "gpu", "memory_GiB", gpu.memory_bytes, 1e-3, 1e6, GIB) REAL_OR("gpu", "usable_MiB", gpu.usable_bytes, 1.0,
-                                                                           1e9, MIB, 0.0)
-            REAL("gpu", "hbm_peak_GBps", gpu.hbm_peak_bytes_per_s, 1e-3, 1e7, 1e9) REAL_OR(
-                "gpu", "hbm_GBps", gpu.hbm_bytes_per_s,
-                1e-3, 1e7, 1e9,
-                0.0) COUNT_OR("gpu", "copy_engines", gpu.copy_engines, 1, 64,
-                              2) BOOL_OR("gpu", "pcie_peer", gpu.pcie_peer,
-                                         1.0) TEXT_OR("host", "cpu", cpu)
-                REAL("host", "pageable_GBps", pageable_bytes_per_s, 1e-3, 1e5,
-                     1e9) REAL("host", "adam_Gparameters_per_s_core", cpu_adam_parameters_per_s_core, 1e-6, 1e3,
-                               1e9) REAL_OR("latency", "kernel_launch_us", kernel_launch_host_s, 0.0, 1e6, 1e-6, 5.0)
-                    REAL_OR("latency", "kernel_gap_us", gpu.launch_gap_s, 0.0, 1e6, 1e-6,
-                            1.5) REAL_OR("latency", "kernel_floor_us", gpu.kernel_floor_s, 0.0, 1e6, 1e-6,
-                                         2.0) REAL_OR("latency", "memcpy_call_us", memcpy_call_s, 0.0, 1e6, 1e-6, 6.0)
-                        REAL_OR("latency", "graph_launch_us", graph_launch_s, 0.0, 1e6, 1e-6,
-                                7.0) REAL_OR("latency", "event_sync_us", event_sync_s, 0.0, 1e6, 1e-6, 5.0)
-                            REAL_OR("memory_overhead", "context_MiB", context_bytes, 0.0, 1e6, MIB, 481.0)
-                                REAL_OR("memory_overhead", "nccl_first_MiB", nccl_first_bytes, 0.0,
-                                        1e6, MIB, 1485.0) REAL_OR("memory_overhead", "nccl_channel_receive_MiB",
-                                                                  nccl_channel_receive_bytes, 0.0, 1e4, MIB, 10.0)
-                                    REAL_OR("memory_overhead", "nccl_channel_send_MiB", nccl_channel_send_bytes, 0.0,
-                                            1e4, MIB, 2.0) REAL_OR("memory_overhead", "blas_workspace_MiB",
-                                                                   blas_workspace_bytes, 0.0, 1e5, MIB, 8.125)
-                                        REAL("nccl", "bus_GBps", nvlink_collective_bytes_per_s, 1e-3, 1e5,
-                                             1e9) REAL("nccl", "latency_us", collective_latency_s, 0.0, 1e6,
-                                                       1e-6) COUNT("nccl", "sms", collective_sms, 0, 1000)
-                                            COUNT("nccl", "channels", nccl_channels, 1,
-                                                  64) BOOL_OR("nccl", "in_switch_reduction", in_switch_reduction, 0.0)
-                                                REAL_OR("network", "latency_us", network_latency_s, 0.0, 1e6, 1e-6, 5.0)
-                                                    REAL_OR("network", "efficiency", network_efficiency, 0.01, 1.0, 1.0,
-                                                            0.96) REAL_OR("price", "system_usd", price_usd, 0.0, 1e12,
-                                                                          1.0, 0.0)
-                                                        REAL_OR("price", "gpu_usd", gpu.price_usd, 0.0, 1e9, 1.0, 0.0)
-                                                            REAL_OR("price", "usd_per_gpu_hour", usd_per_gpu_hour, 0.0,
-                                                                    1e6, 1.0, 0.0) REAL_OR("power", "system_W", power_w,
-                                                                                           0.0, 1e9, 1.0, 0.0)
-                                                                REAL_OR("power", "gpu_W", gpu_power_w, 0.0, 1e6, 1.0,
-                                                                        0.0)
+    TEXT_OR("", "title", title),
+    COUNT_OR("", "year", year, 1990, 2100, 0),
+    TEXT("gpu", "model", gpu.model),
+    TEXT("gpu", "architecture", gpu.architecture),
+    COUNT("gpu", "sm_count", gpu.sm_count, 1, 100000),
+    REAL("gpu", "clock_MHz", gpu.clock_hz, 1.0, 1e5, 1e6),
+    REAL("gpu", "l2_MB", gpu.l2_bytes, 0.0, 1e5, 1e6),
+    REAL("gpu", "memory_GiB", gpu.memory_bytes, 1e-3, 1e6, GIB),
+    REAL_OR("gpu", "usable_MiB", gpu.usable_bytes, 1.0, 1e9, MIB, 0.0),
+    REAL("gpu", "hbm_peak_GBps", gpu.hbm_peak_bytes_per_s, 1e-3, 1e7, 1e9),
+    REAL_OR("gpu", "hbm_GBps", gpu.hbm_bytes_per_s, 1e-3, 1e7, 1e9, 0.0),
+    COUNT_OR("gpu", "copy_engines", gpu.copy_engines, 1, 64, 2),
+    BOOL_OR("gpu", "pcie_peer", gpu.pcie_peer, 1.0),
+    TEXT_OR("host", "cpu", cpu),
+    REAL("host", "pageable_GBps", pageable_bytes_per_s, 1e-3, 1e5, 1e9),
+    REAL("host", "adam_Gparameters_per_s_core", cpu_adam_parameters_per_s_core, 1e-6, 1e3, 1e9),
+    REAL_OR("latency", "kernel_launch_us", kernel_launch_host_s, 0.0, 1e6, 1e-6, 5.0),
+    REAL_OR("latency", "kernel_gap_us", gpu.launch_gap_s, 0.0, 1e6, 1e-6, 1.5),
+    REAL_OR("latency", "kernel_floor_us", gpu.kernel_floor_s, 0.0, 1e6, 1e-6, 2.0),
+    REAL_OR("latency", "memcpy_call_us", memcpy_call_s, 0.0, 1e6, 1e-6, 6.0),
+    REAL_OR("latency", "graph_launch_us", graph_launch_s, 0.0, 1e6, 1e-6, 7.0),
+    REAL_OR("latency", "event_sync_us", event_sync_s, 0.0, 1e6, 1e-6, 5.0),
+    REAL_OR("memory_overhead", "context_MiB", context_bytes, 0.0, 1e6, MIB, 481.0),
+    REAL_OR("memory_overhead", "nccl_first_MiB", nccl_first_bytes, 0.0, 1e6, MIB, 1485.0),
+    REAL_OR("memory_overhead", "nccl_channel_receive_MiB", nccl_channel_receive_bytes, 0.0, 1e4, MIB, 10.0),
+    REAL_OR("memory_overhead", "nccl_channel_send_MiB", nccl_channel_send_bytes, 0.0, 1e4, MIB, 2.0),
+    REAL_OR("memory_overhead", "blas_workspace_MiB", blas_workspace_bytes, 0.0, 1e5, MIB, 8.125),
+    REAL("nccl", "bus_GBps", nvlink_collective_bytes_per_s, 1e-3, 1e5, 1e9),
+    REAL("nccl", "latency_us", collective_latency_s, 0.0, 1e6, 1e-6),
+    COUNT("nccl", "sms", collective_sms, 0, 1000),
+    COUNT("nccl", "channels", nccl_channels, 1, 64),
+    BOOL_OR("nccl", "in_switch_reduction", in_switch_reduction, 0.0),
+    REAL_OR("network", "latency_us", network_latency_s, 0.0, 1e6, 1e-6, 5.0),
+    REAL_OR("network", "efficiency", network_efficiency, 0.01, 1.0, 1.0, 0.96),
+    REAL_OR("price", "system_usd", price_usd, 0.0, 1e12, 1.0, 0.0),
+    REAL_OR("price", "gpu_usd", gpu.price_usd, 0.0, 1e9, 1.0, 0.0),
+    REAL_OR("price", "usd_per_gpu_hour", usd_per_gpu_hour, 0.0, 1e6, 1.0, 0.0),
+    REAL_OR("power", "system_W", power_w, 0.0, 1e9, 1.0, 0.0),
+    REAL_OR("power", "gpu_W", gpu_power_w, 0.0, 1e6, 1.0, 0.0),
 };
 enum { FIELD_COUNT_ALL = sizeof FIELDS / sizeof FIELDS[0], SECTION_KEYS_MAX = 24 };
 
@@ -125,7 +141,7 @@ static enum status read_field(struct machine *machine, const struct field *field
         return machine_text(machine, text, (const char **)place, error);
     }
     }
-    CHECK(!"field type");
+    CHECK(false);
     return STATUS_OK;
 }
 
@@ -139,7 +155,7 @@ static enum status default_field(struct machine *machine, const struct field *fi
     case FIELD_BOOL: *(bool *)place = field->fallback > 0.5; return STATUS_OK;
     case FIELD_TEXT: return machine_text(machine, "", (const char **)place, error);
     }
-    CHECK(!"field type");
+    CHECK(false);
     return STATUS_OK;
 }
 

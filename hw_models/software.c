@@ -22,39 +22,59 @@ struct field {
     double least, most, scale; /* range in the unit of the key; the struct's value is key * scale */
 };
 
-#define AT(member)                              offsetof(struct software, member)
-#define MICROSECONDS(section, key, member)      { section, key, FIELD_REAL, AT(member), 0.0, 1e7, 1e-6 },
-#define REAL(section, key, member, most, scale) { section, key, FIELD_REAL, AT(member), 0.0, most, scale },
-#define COUNT(section, key, member, most)       { section, key, FIELD_COUNT, AT(member), 0.0, most, 1.0 },
-#define BOOL(section, key, member)              { section, key, FIELD_BOOL, AT(member), 0.0, 1.0, 1.0 },
+#define AT(member) offsetof(struct software, member)
+#define MICROSECONDS(section, key, member)                                                                             \
+    {                                                                                                                  \
+        section, key, FIELD_REAL, AT(member), 0.0, 1e7, 1e-6                                                           \
+    }
+#define REAL(section, key, member, most, scale)                                                                        \
+    {                                                                                                                  \
+        section, key, FIELD_REAL, AT(member), 0.0, most, scale                                                         \
+    }
+#define COUNT(section, key, member, most)                                                                              \
+    {                                                                                                                  \
+        section, key, FIELD_COUNT, AT(member), 0.0, most, 1.0                                                          \
+    }
+#define BOOL(section, key, member)                                                                                     \
+    {                                                                                                                  \
+        section, key, FIELD_BOOL, AT(member), 0.0, 1.0, 1.0                                                            \
+    }
 
 static const struct field FIELDS[] = {
-    MICROSECONDS("host", "launch_us", launch_host_s) MICROSECONDS("host", "collective_us", collective_host_s)
-        MICROSECONDS("host", "copy_us", copy_host_s) MICROSECONDS("host", "pass_us", pass_host_s)
-            MICROSECONDS("host", "micro_batch_us", micro_batch_host_s) MICROSECONDS("host", "step_us", step_host_s)
-                COUNT("host", "launch_ahead", launch_ahead, 1e6)
-                    BOOL("host", "pipeline_synchronises", pipeline_synchronises) BOOL("host", "graphs", graphs)
-                        BOOL("kernels", "fused", fused_kernels) BOOL("kernels", "flash_attention", flash_attention)
-                            BOOL("kernels", "fused_optimizer", fused_optimizer)
-                                COUNT("kernels", "optimizer_launches", optimizer_launches, 1e6){
-                                    "numbers", "gradient_dtype", FIELD_DTYPE, AT(gradient_dtype), 0.0, 0.0, 1.0 },
-    COUNT("numbers", "vocab_multiple", vocab_multiple, 1e6)
-        REAL("bytes_per_parameter", "weight", weight_bytes, 16.0, 1.0)
-            REAL("bytes_per_parameter", "gathered", gathered_bytes, 16.0, 1.0)
-                REAL("bytes_per_parameter", "gradient", gradient_bytes, 16.0, 1.0)
-                    REAL("bytes_per_parameter", "reduce", reduce_bytes, 16.0, 1.0)
-                        REAL("bytes_per_parameter", "master", master_bytes, 16.0, 1.0)
-                            REAL("bytes_per_parameter", "moments", moments_bytes, 64.0, 1.0)
-                                REAL("communication", "bucket_MB", bucket_bytes, 1e9, 1e6)
-                                    BOOL("communication", "overlap_gradient_reduce", overlap_gradient_reduce)
-                                        BOOL("communication", "overlap_parameter_gather", overlap_parameter_gather)
-                                            BOOL("communication", "overlap_tensor_parallel", overlap_tensor_parallel)
-                                                BOOL("communication", "overlap_pipeline", overlap_pipeline) BOOL("communication", "scatter_gather_pipeline", scatter_gather_pipeline)
-                                                    COUNT("communication", "prefetch_layers", prefetch_layers,
-                                                          1e4){ "memory", "allocator", FIELD_ALLOCATOR, AT(allocator),
-                                                                0.0, 0.0, 1.0 },
-    REAL("memory", "context_MiB", context_bytes, 1e7, MIB) REAL("memory", "workspace_MiB", workspace_bytes, 1e7, MIB)
-        BOOL("memory", "nccl_buffers", nccl_buffers) BOOL("memory", "runtime_memory", runtime_memory)
+    MICROSECONDS("host", "launch_us", launch_host_s),
+    MICROSECONDS("host", "collective_us", collective_host_s),
+    MICROSECONDS("host", "copy_us", copy_host_s),
+    MICROSECONDS("host", "pass_us", pass_host_s),
+    MICROSECONDS("host", "micro_batch_us", micro_batch_host_s),
+    MICROSECONDS("host", "step_us", step_host_s),
+    COUNT("host", "launch_ahead", launch_ahead, 1e6),
+    BOOL("host", "pipeline_synchronises", pipeline_synchronises),
+    BOOL("host", "graphs", graphs),
+    BOOL("kernels", "fused", fused_kernels),
+    BOOL("kernels", "flash_attention", flash_attention),
+    BOOL("kernels", "selective_ops", selective_ops),
+    BOOL("kernels", "fused_optimizer", fused_optimizer),
+    COUNT("kernels", "optimizer_launches", optimizer_launches, 1e6),
+    { "numbers", "gradient_dtype", FIELD_DTYPE, AT(gradient_dtype), 0.0, 0.0, 1.0 },
+    COUNT("numbers", "vocab_multiple", vocab_multiple, 1e6),
+    REAL("bytes_per_parameter", "weight", weight_bytes, 16.0, 1.0),
+    REAL("bytes_per_parameter", "gathered", gathered_bytes, 16.0, 1.0),
+    REAL("bytes_per_parameter", "gradient", gradient_bytes, 16.0, 1.0),
+    REAL("bytes_per_parameter", "reduce", reduce_bytes, 16.0, 1.0),
+    REAL("bytes_per_parameter", "master", master_bytes, 16.0, 1.0),
+    REAL("bytes_per_parameter", "moments", moments_bytes, 64.0, 1.0),
+    REAL("communication", "bucket_MB", bucket_bytes, 1e9, 1e6),
+    BOOL("communication", "overlap_gradient_reduce", overlap_gradient_reduce),
+    BOOL("communication", "overlap_parameter_gather", overlap_parameter_gather),
+    BOOL("communication", "overlap_tensor_parallel", overlap_tensor_parallel),
+    BOOL("communication", "overlap_pipeline", overlap_pipeline),
+    BOOL("communication", "scatter_gather_pipeline", scatter_gather_pipeline),
+    COUNT("communication", "prefetch_layers", prefetch_layers, 1e4),
+    { "memory", "allocator", FIELD_ALLOCATOR, AT(allocator), 0.0, 0.0, 1.0 },
+    REAL("memory", "context_MiB", context_bytes, 1e7, MIB),
+    REAL("memory", "workspace_MiB", workspace_bytes, 1e7, MIB),
+    BOOL("memory", "nccl_buffers", nccl_buffers),
+    BOOL("memory", "runtime_memory", runtime_memory),
 };
 enum { FIELDS_ALL = sizeof FIELDS / sizeof FIELDS[0] };
 
@@ -219,7 +239,7 @@ static enum status read_field(struct software *software, const struct field *fie
         *(enum software_allocator *)place = (enum software_allocator)index;
         return STATUS_OK;
     }
-    CHECK(!"field type");
+    CHECK(false);
     return STATUS_OK;
 }
 
@@ -385,7 +405,7 @@ enum status software_from_json(struct software *software, const struct json *val
         TRY(json_as_string(value, &name, error));
         status = load_named(software, name, 0, &inner);
         if (status == STATUS_NOT_FOUND) {
-            status = json_error(value, error, "%s", inner.message);
+            status = json_error(value, error, "%s%s%s", inner.file, inner.file[0] != '\0' ? ": " : "", inner.message);
         } else if (status != STATUS_OK && error != NULL) {
             *error = inner;
         }

@@ -46,9 +46,9 @@ struct software {
     bool pipeline_synchronises; /* host waits after each pipeline send/receive (batch_isend_irecv, then synchronize) */
     bool graphs;                /* launches replayed as graphs: launch_host_s is per graph node */
     /* kernels */
-    bool
-        fused_kernels; /* bias, activation, dropout, masked softmax fused as the framework's own or compiled kernels do */
-    bool flash_attention;        /* attention as one kernel that keeps no scores */
+    bool fused_kernels;   /* bias, activation, dropout, masked softmax fused as own or compiled kernels do */
+    bool flash_attention; /* attention as one kernel that keeps no scores */
+    bool selective_ops; /* selective recomputation keeps chosen outputs (torchtitan), not all but the attention core */
     bool fused_optimizer;        /* one multi-tensor launch per optimizer_launches, not per tensor */
     uint32_t optimizer_launches; /* kernels of one optimizer step; per parameter tensor when not fused */
     /* numbers: what mixed-precision training keeps, in bytes per parameter (before ZeRO divides them):
@@ -58,13 +58,12 @@ struct software {
      *     torchtitan      4       4        0        8      16   fp32 sharded weights are the master; layers gathered as bf16 copies */
     enum dtype gradient_dtype; /* of the accumulated gradient */
     double weight_bytes;       /* resident weights */
-    double
-        gathered_bytes; /* of a gathered (ZeRO-3, FSDP) or cast copy used by the kernels; = weight_bytes where weights are used as they are */
-    double gradient_bytes;   /* accumulated gradient: the size of gradient_dtype */
-    double reduce_bytes;     /* gradient on the wire in data-parallel reduction */
-    double master_bytes;     /* separate fp32 copy; 0: the weights are it */
-    double moments_bytes;    /* Adam m and v */
-    uint32_t vocab_multiple; /* padding of the vocabulary: multiple of vocab_multiple * TP; 0: only to divide */
+    double gathered_bytes;     /* of a gathered (ZeRO-3, FSDP) or cast copy that kernels use; else = weight_bytes */
+    double gradient_bytes;     /* accumulated gradient: the size of gradient_dtype */
+    double reduce_bytes;       /* gradient on the wire in data-parallel reduction */
+    double master_bytes;       /* separate fp32 copy; 0: the weights are it */
+    double moments_bytes;      /* Adam m and v */
+    uint32_t vocab_multiple;   /* padding of the vocabulary: multiple of vocab_multiple * TP; 0: only to divide */
     /* communication */
     double bucket_bytes;           /* data-parallel gradient bucket; 0: one for all */
     bool overlap_gradient_reduce;  /* buckets reduced while backward runs */

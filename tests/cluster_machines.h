@@ -31,10 +31,17 @@ static uint32_t hand_part(struct hand_machine *made, enum machine_part_kind kind
     return at;
 }
 
-static struct machine_link *hand_link(struct hand_machine *made, enum machine_link_kind kind, uint32_t a, uint32_t b, double rate, double both, uint32_t lanes)
+static struct machine_link *hand_link(struct hand_machine *made, enum machine_link_kind kind, uint32_t a, uint32_t b,
+                                      double rate, double both, uint32_t lanes)
 {
     struct machine_link *link = &made->links[made->machine.link_count++];
-    *link = (struct machine_link){ .kind = kind, .a = a, .b = b, .lanes = lanes, .bytes_per_s = rate, .back_bytes_per_s = rate, .both_bytes_per_s = both,
+    *link = (struct machine_link){ .kind = kind,
+                                   .a = a,
+                                   .b = b,
+                                   .lanes = lanes,
+                                   .bytes_per_s = rate,
+                                   .back_bytes_per_s = rate,
+                                   .both_bytes_per_s = both,
                                    .latency_s = 0.7e-6 };
     return link;
 }

@@ -1,4 +1,5 @@
-/* The layer graph against closed forms: Korthikanti's activation bytes, SC21's FLOPs, parameter shares, and where Megatron's collectives stand. */
+/* The layer graph against closed forms: Korthikanti's activation bytes, SC21's FLOPs, parameter shares, and where
+ * Megatron's collectives stand. */
 #include "sim/model/layer.h"
 #include "tests/test.h"
 
@@ -6,21 +7,21 @@ static struct arena arena;
 
 static struct layer_shape shape_of(const struct model *model, int64_t batch, int64_t sequence, int64_t tensor, bool sp)
 {
-    return (struct layer_shape){.micro_batch = batch,
-                                .sequence = sequence,
-                                .tensor = tensor,
-                                .sequence_parallel = sp,
-                                .context = 1,
-                                .dtype = DTYPE_FP16,
-                                .padded_vocab = model_padded_vocab(model, tensor, 0),
-                                .fused_kernels = true,
-                                .gradient_bytes = 4};
+    return (struct layer_shape){ .micro_batch = batch,
+                                 .sequence = sequence,
+                                 .tensor = tensor,
+                                 .sequence_parallel = sp,
+                                 .context = 1,
+                                 .dtype = DTYPE_FP16,
+                                 .padded_vocab = model_padded_vocab(model, tensor, 0),
+                                 .fused_kernels = true,
+                                 .gradient_bytes = 4 };
 }
 
 static struct layer_graph graph_of(const struct model *model, enum layer_kind kind, const struct layer_shape *shape)
 {
     struct layer_graph graph;
-    struct error error = {0};
+    struct error error = { 0 };
     if (layer_graph_build(&graph, model, kind, shape, &arena, &error) != STATUS_OK) {
         TEST_FAIL_("%s: %s", model->name, error.message);
     }
@@ -29,7 +30,7 @@ static struct layer_graph graph_of(const struct model *model, enum layer_kind ki
 
 static struct model library(const char *name)
 {
-    struct model model = {0};
+    struct model model = { 0 };
     EXPECT(model_library_find(name, &model));
     return model;
 }
@@ -37,7 +38,7 @@ static struct model library(const char *name)
 /* Korthikanti et al. 2022, equations 1, 2, 4, 6 and table 2: exact. */
 static void test_saved_bytes(void)
 {
-    static const char *const names[] = {"megatron-22b", "gpt3-175b", "gpt2", "bert-large", "megatron-1t"};
+    static const char *const names[] = { "megatron-22b", "gpt3-175b", "gpt2", "bert-large", "megatron-1t" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct model m = library(names[i]);
         double s = 512, b = 4, h = (double)m.hidden, a = (double)m.heads;
@@ -74,7 +75,8 @@ static void test_saved_flash(void)
     EXPECT_REAL(graph.saved_bytes_selective, graph.saved_bytes_none, 0);
 }
 
-/* llama at 16 bits, no masks, flash: input 2, norm outputs 2 + 2, residual 2, q 2, k and v 4g (g = kv heads / heads), o 2, gate, up and product 6 f/h, statistics 4a/h. */
+/* llama at 16 bits, no masks, flash: input 2, norm outputs 2 + 2, residual 2, q 2, k and v 4g (g = kv heads /
+ * heads), o 2, gate, up and product 6 f/h, statistics 4a/h. */
 static void test_saved_llama(void)
 {
     struct model m = library("llama-3-8b");
@@ -85,11 +87,13 @@ static void test_saved_llama(void)
     double tokens = 8192, h = 4096, f = 14336;
     double fused = tokens * (8 * h + 2 * h + 4 * 1024 + 2 * h + 6 * f + 4 * 32);
     EXPECT_REAL(graph.saved_bytes_none, fused, 0);
-    /* Eager: silu(gate) 2f; keys and values repeated to all heads; both norms keep fp32 rows (2 more than the 16-bit ones) and normalised rows (2). */
+    /* Eager: silu(gate) 2f; keys and values repeated to all heads; both norms keep fp32 rows (2 more than the 16-bit
+     * ones) and normalised rows (2). */
     shape.fused_kernels = false;
     graph = graph_of(&m, LAYER_TRANSFORMER, &shape);
     EXPECT_REAL(graph.saved_bytes_none, fused + tokens * (2 * f + 4 * (4096 - 1024) + 2 * 4 * h), 0);
-    /* torchtitan's per-op policy: input, q, v, gate and ffn2 outputs (every second projection), attention output and statistics. */
+    /* torchtitan's per-op policy: input, q, v, gate and ffn2 outputs (every second projection), attention output and
+     * statistics. */
     shape.fused_kernels = true;
     shape.selective_ops = true;
     graph = graph_of(&m, LAYER_TRANSFORMER, &shape);
@@ -181,7 +185,8 @@ static void test_parameters(void)
             for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
                 struct layer_graph graph = graph_of(&model, (enum layer_kind)kind, &shape);
                 double times = kind == LAYER_TRANSFORMER ? (double)model.layers : 1;
-                total += times * ((graph.parameters - graph.replicated_parameters) * (double)t + graph.replicated_parameters);
+                total += times *
+                         ((graph.parameters - graph.replicated_parameters) * (double)t + graph.replicated_parameters);
                 if (model.vocab > 0 && kind == LAYER_EMBEDDING) {
                     total -= padding * (double)model.hidden;
                 }
@@ -228,15 +233,17 @@ static void test_collectives(void)
     shape.sequence_parallel = true;
     graph = graph_of(&m, LAYER_TRANSFORMER, &shape);
     collectives(&graph, text, sizeof text);
-    EXPECT_TEXT(text, "all_gather>qkv_gemm;reduce_scatter>attention_bias_dropout_add;all_gather>ffn1_gemm;"
-                      "reduce_scatter>ffn_bias_dropout_add;"
-                      "-all_gather>ffn2_input_gradient;-all_gather*>ffn1_input_gradient;-reduce_scatter*>ffn1_weight_gradient;"
-                      "-all_gather>projection_input_gradient;-all_gather*>qkv_input_gradient;"
-                      "-reduce_scatter*>qkv_weight_gradient;");
+    EXPECT_TEXT(
+        text, "all_gather>qkv_gemm;reduce_scatter>attention_bias_dropout_add;all_gather>ffn1_gemm;"
+              "reduce_scatter>ffn_bias_dropout_add;"
+              "-all_gather>ffn2_input_gradient;-all_gather*>ffn1_input_gradient;-reduce_scatter*>ffn1_weight_gradient;"
+              "-all_gather>projection_input_gradient;-all_gather*>qkv_input_gradient;"
+              "-reduce_scatter*>qkv_weight_gradient;");
     graph = graph_of(&m, LAYER_HEAD, &shape);
     collectives(&graph, text, sizeof text);
-    EXPECT_TEXT(text, "all_gather>logits_gemm;all_reduce>logits_shift;all_reduce>logits_exponential_sum;"
-                      "all_reduce>softmax_divide;-all_gather*>logits_input_gradient;-reduce_scatter*>logits_weight_gradient;");
+    EXPECT_TEXT(
+        text, "all_gather>logits_gemm;all_reduce>logits_shift;all_reduce>logits_exponential_sum;"
+              "all_reduce>softmax_divide;-all_gather*>logits_input_gradient;-reduce_scatter*>logits_weight_gradient;");
     graph = graph_of(&m, LAYER_EMBEDDING, &shape);
     collectives(&graph, text, sizeof text);
     EXPECT_TEXT(text, "reduce_scatter>position_add;-all_gather>word_gradient;");
@@ -257,8 +264,10 @@ static uint32_t launches(const struct layer_graph *graph, uint32_t first, uint32
     return sum;
 }
 
-/* Counted by hand from Megatron-LM's module code: norm, qkv, bias, QK, softmax, dropout, AV, copy, projection, bias-dropout-add, norm, ffn1, bias-gelu, ffn2,
- * bias-dropout-add. Eager GPT-2: norm, qkv, three copies, QK, scale, mask, softmax, dropout, AV, copy, projection, dropout, add, norm, ffn1, gelu, ffn2, dropout, add. */
+/* Counted by hand from Megatron-LM's module code: norm, qkv, bias, QK, softmax, dropout, AV, copy, projection,
+ * bias-dropout-add, norm, ffn1, bias-gelu, ffn2,
+ * bias-dropout-add. Eager GPT-2: norm, qkv, three copies, QK, scale, mask, softmax, dropout, AV, copy,
+ * projection, dropout, add, norm, ffn1, gelu, ffn2, dropout, add. */
 static void test_launches(void)
 {
     struct model m = library("gpt2-medium");
@@ -322,7 +331,8 @@ static void test_repeated(void)
     EXPECT_TEXT(kept, "q_gemm v_gemm flash_attention gate_gemm ffn2_gemm ");
 }
 
-/* Peaks hold what they must: at least the largest tensor of the pass, and the forward that saves nothing less than what it would have saved. */
+/* Peaks hold what they must: at least the largest tensor of the pass, and the forward that saves nothing less than
+ * what it would have saved. */
 static void test_transients(void)
 {
     struct model m = library("gpt2-medium");
@@ -337,7 +347,7 @@ static void test_transients(void)
     shape.flash_attention = true;
     graph = graph_of(&m, LAYER_TRANSFORMER, &shape);
     /* ffn: 8 sbh in, 8 out and the 2 of the residual are alive in the activation kernel. */
-    EXPECT_REAL(graph.forward_unsaved_peak_bytes, 16 * sbh, 0);
+    EXPECT_REAL(graph.forward_unsaved_peak_bytes, 18 * sbh, 0);
     EXPECT_REAL(graph.forward_transient_bytes, 4 * sbh, 0); /* projection or ffn2 output, and the layer's */
     graph = graph_of(&m, LAYER_HEAD, &shape);
     double logits = 2.0 * 1024 * 50257;
@@ -381,7 +391,7 @@ static void test_gemm_records(void)
 static void expect_refused(const struct model *model, const struct layer_shape *shape, const char *part)
 {
     struct layer_graph graph;
-    struct error error = {0};
+    struct error error = { 0 };
     EXPECT(layer_graph_build(&graph, model, LAYER_TRANSFORMER, shape, &arena, &error) != STATUS_OK);
     EXPECT_PART(error.message, part);
 }
@@ -413,12 +423,11 @@ static void test_refusals(void)
     struct model llama = library("llama-3-8b");
     bad = shape_of(&llama, 1, 1024, 16, false); /* 8 kv heads on 16 ranks: replicated */
     struct layer_graph graph = graph_of(&llama, LAYER_TRANSFORMER, &bad);
-    EXPECT_REAL(graph.parameters,
-                2 * 4096.0 + 4096.0 * (256 + 2 * 128) + 256 * 4096.0 + 3 * 4096.0 * 14336 / 16, 0);
+    EXPECT_REAL(graph.parameters, 2 * 4096.0 + 4096.0 * (256 + 2 * 128) + 256 * 4096.0 + 3 * 4096.0 * 14336 / 16, 0);
     /* Memory running out is an error, not a crash. */
     for (uint64_t n = 1; n <= 3; n++) {
-        struct arena small = {.fail_after = n};
-        struct error error = {0};
+        struct arena small = { .fail_after = n };
+        struct error error = { 0 };
         good.separate_backward_weight = true;
         EXPECT_INT(layer_graph_build(&graph, &m, LAYER_TRANSFORMER, &good, &small, &error), STATUS_NO_MEMORY);
         arena_free(&small);

@@ -32,17 +32,18 @@ struct blockalloc_backing {
 
 struct blockalloc_config {
     enum blockalloc_kind kind;
-    uint64_t capacity_bytes;      /* all segments together; at most 2^62 */
-    uint64_t granule_bytes;       /* best fit: requests are rounded up to it; a power of two; 0 means 512 */
+    uint64_t capacity_bytes;           /* all segments together; at most 2^62 */
+    uint64_t granule_bytes;            /* best fit: requests are rounded up to it; a power of two; 0 means 512 */
     struct blockalloc_backing backing; /* map NULL: dry */
 };
 
 struct blockalloc_stats {
-    uint64_t requested_bytes;                      /* as asked, of live blocks */
+    uint64_t requested_bytes;                       /* as asked, of live blocks */
     uint64_t allocated_bytes, peak_allocated_bytes; /* live blocks after rounding and splitting */
-    uint64_t reserved_bytes, peak_reserved_bytes;   /* exact: as allocated; best fit: up to the end of the highest live block; caching: segments */
-    uint64_t blocks;                                /* live */
-    uint64_t segments, segments_made, flushes;      /* caching: now, ever, times the cache was given back */
+    uint64_t reserved_bytes,
+        peak_reserved_bytes; /* exact: as allocated; best fit: up to the end of the highest live block; caching: segments */
+    uint64_t blocks;         /* live */
+    uint64_t segments, segments_made, flushes; /* caching: now, ever, times the cache was given back */
 };
 
 struct blockalloc_node; /* a block, live or free */
@@ -55,11 +56,12 @@ struct blockalloc {
         struct blockalloc_node *items;
         size_t count, capacity;
     } nodes;
-    uint32_t spare;        /* list of unused nodes */
-    uint32_t roots[2];     /* trees of free blocks: small or the only one, large */
-    uint32_t last;         /* best fit: the block of the highest address */
-    uint64_t next_address; /* dry: where the next segment is put */
-    uint64_t priority_state;
+    uint32_t spare;         /* list of unused nodes */
+    uint32_t roots[2];      /* trees of free blocks: small or the only one, large */
+    uint32_t last;          /* best fit: the block of the highest address */
+    uint32_t idle_segments; /* caching: wholly free ones */
+    uint32_t priorities;    /* state of the trees' random numbers */
+    uint64_t base_address;  /* best fit: where its space begins; dry: where the next segment is put */
 };
 
 /* STATUS_NO_MEMORY; wet best fit maps its capacity here and STATUS_DOES_NOT_FIT says that the backing refused. Free with blockalloc_destroy also after an error. */

@@ -22,7 +22,8 @@ struct graph_edge {
 
 struct graph {
     uint32_t node_count;
-    uint32_t *first;   /* node_count + 1: edges of node n are target[first[n]] .. target[first[n + 1] - 1], in the order given */
+    uint32_t *
+        first; /* node_count + 1: edges of node n are target[first[n]] .. target[first[n + 1] - 1], in the order given */
     uint32_t *target;
 };
 
@@ -39,8 +40,8 @@ static inline uint32_t graph_edge_count(const struct graph *graph)
  * node_count items. Returns the number of nodes ordered: fewer than node_count when there is a cycle. O(nodes + edges). */
 uint32_t graph_order(const struct graph *graph, uint32_t *order, uint32_t *scratch);
 
-/* After graph_order fell short, with its scratch as it left it: one cycle into `cycle` (node_count items); returns its length, >= 1; a shortest one among
- * those through its node of least index that lies on the first cycle met. 0 when there is none. O(nodes + edges). */
+/* After graph_order fell short, with its scratch as it left it: one cycle into `cycle` (node_count items), its least node first; returns its length,
+ * >= 1, or 0 when there is none. Destroys scratch. O(nodes + edges). */
 uint32_t graph_cycle(const struct graph *graph, uint32_t *scratch, uint32_t *cycle);
 
 #endif

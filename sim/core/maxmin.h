@@ -8,8 +8,8 @@
  *
  * Variables come and go, capacities and caps change; maxmin_solve then re-solves only what these changes can reach, the connected components of the
  * resources touched, and tells whose rates changed. Call it once an instant, after all changes. What fits without crowding anybody (a capped variable
- * that leaves its resources below capacity, going or coming; a variable alone on its resources) costs O(its resources). Otherwise O(elements +
- * resources log resources) of the component, more when many different caps bind on one resource.
+ * that leaves its resources below capacity, going or coming; a variable alone on its resources) costs O(its resources). Otherwise about
+ * O(elements + resources^2 / 16) of the component, more when many different caps bind on one resource.
  *
  * All storage is taken from the arena at init; nothing is allocated afterwards. Results depend on the order of calls only in their last bits, and not
  * on anything else. Relative error of a rate about 1e-12 (differences below that are not reported as changes).
@@ -28,14 +28,13 @@
 #include "sim/base/status.h"
 
 #define MAXMIN_NONE UINT32_MAX
-enum { MAXMIN_USES_MAX = 1 << 16 }; /* of one variable */
 
 struct maxmin_use {
     uint32_t resource;
     double coefficient; /* > 0: units of the resource's capacity per unit of rate */
 };
 
-/* How much there can be at one time. `uses` counts all variables' uses, each variable's rounded up to a power of two. */
+/* How much there can be at one time; `uses` counts those of all variables together. */
 struct maxmin_limits {
     uint32_t resources, variables, uses;
 };
@@ -43,7 +42,6 @@ struct maxmin_limits {
 struct maxmin_element; /* one use, linked into its resource's list */
 struct maxmin_resource;
 struct maxmin_variable;
-struct maxmin_rung; /* a resource in the heap of levels */
 
 struct maxmin {
     /* -- read by callers -- */
@@ -55,14 +53,17 @@ struct maxmin {
     struct maxmin_resource *resources;
     struct maxmin_variable *variables;
     struct maxmin_element *elements;
-    struct maxmin_rung *ladder;
-    uint32_t *component_variables, *component_resources, *fresh, *dirty;
+    double *levels, *block_minima; /* of the component being solved */
+    bool *is_stale;                /* of each block: its minimum is to be found again */
+    uint32_t *component_variables, *component_resources, *members, *fresh, *dirty;
     uint32_t component_variable_count, component_resource_count, changed_count, fresh_count, dirty_count;
-    uint32_t free_variable, element_end, free_elements[17]; /* by log2 of the number of uses */
-    uint32_t epoch;
+    uint32_t variable_end, element_end; /* those beyond were never used */
+    uint32_t free_variable, free_element, element_count;
+    uint32_t epoch; /* of the last solve: stamps what it has visited */
 };
 
-enum status maxmin_init(struct maxmin *solver, struct arena *arena, const struct maxmin_limits *limits, struct error *error);
+enum status maxmin_init(struct maxmin *solver, struct arena *arena, const struct maxmin_limits *limits,
+                        struct error *error);
 
 /* A new resource; 0, 1, 2 ... in order. capacity >= 0 and finite. Resources stay. */
 uint32_t maxmin_add_resource(struct maxmin *solver, double capacity);
@@ -72,8 +73,9 @@ double maxmin_capacity(const struct maxmin *solver, uint32_t resource);
 double maxmin_used(const struct maxmin *solver, uint32_t resource);
 
 /* A new variable, with rate 0 until the next solve. weight > 0; cap >= 0, INFINITY for none (then it must use something). The uses are copied. A
- * resource may be named twice. Ids of removed variables are used again, the last one first. Asserts when a limit is exceeded: size them from counts. */
-uint32_t maxmin_add(struct maxmin *solver, double weight, double cap, const struct maxmin_use *uses, uint32_t use_count);
+ * resource may be named twice: the coefficients add up. Ids of removed variables are used again, the last one first. Asserts when a limit is exceeded: size them from counts. */
+uint32_t maxmin_add(struct maxmin *solver, double weight, double cap, const struct maxmin_use *uses,
+                    uint32_t use_count);
 /* Whether maxmin_add would exceed a limit. */
 bool maxmin_has_room(const struct maxmin *solver, uint32_t use_count);
 void maxmin_remove(struct maxmin *solver, uint32_t variable);

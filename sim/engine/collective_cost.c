@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "hw_models/cluster_internal.h"
 #include "sim/base/check.h"
 #include "sim/engine/collective_model.h"
 
@@ -43,8 +42,8 @@ static double hbm_per_bus_byte(enum collective_kind kind, enum collective_algori
     return 0;
 }
 
-static enum status pair_footprint(const struct cluster *cluster, const uint32_t *members, struct resource_use *uses, uint32_t use_max, uint32_t *use_count,
-                                  double *cap, struct error *error)
+static enum status pair_footprint(const struct cluster *cluster, const uint32_t *members, struct resource_use *uses,
+                                  uint32_t use_max, uint32_t *use_count, double *cap, struct error *error)
 {
     struct route route;
     struct endpoint from = { ENDPOINT_GPU, members[0] }, to = { ENDPOINT_GPU, members[1] };
@@ -62,8 +61,9 @@ static enum status pair_footprint(const struct cluster *cluster, const uint32_t 
     return STATUS_OK;
 }
 
-static enum status footprint(const struct cluster *cluster, enum collective_kind kind, const uint32_t *members, uint32_t member_count, uint32_t node,
-                             struct resource_use *uses, uint32_t use_max, uint32_t *use_count, double *cap, struct error *error)
+static enum status footprint(const struct cluster *cluster, enum collective_kind kind, const uint32_t *members,
+                             uint32_t member_count, uint32_t node, struct resource_use *uses, uint32_t use_max,
+                             uint32_t *use_count, double *cap, struct error *error)
 {
     *use_count = 0;
     if (kind == COLLECTIVE_SEND_RECV) {
@@ -87,20 +87,23 @@ static bool touches_node(const struct cluster *cluster, const uint32_t *members,
 enum { SISTER_USES_MAX = 4096 };
 
 /* Add the sisters' coefficients on the resources of the first instance. `uses` is the first instance's list. */
-static enum status add_sisters(const struct cluster *cluster, const struct collective_request *request, uint32_t node, struct resource_use *uses,
-                               uint32_t use_count, struct error *error)
+static enum status add_sisters(const struct cluster *cluster, const struct collective_request *request, uint32_t node,
+                               struct resource_use *uses, uint32_t use_count, struct error *error)
 {
     struct resource_use sister[SISTER_USES_MAX];
     for (uint32_t instance = 1; instance < request->instance_count; instance++) {
         const uint32_t *members = request->members + (size_t)instance * request->member_count;
-        if (node != CLUSTER_ALL_NODES && request->kind != COLLECTIVE_SEND_RECV && !touches_node(cluster, members, request->member_count, node)) {
+        if (node != CLUSTER_ALL_NODES && request->kind != COLLECTIVE_SEND_RECV &&
+            !touches_node(cluster, members, request->member_count, node)) {
             continue;
         }
         uint32_t count = 0;
         double cap = 0;
-        TRY(footprint(cluster, request->kind, members, request->member_count, node, sister, SISTER_USES_MAX, &count, &cap, error));
+        TRY(footprint(cluster, request->kind, members, request->member_count, node, sister, SISTER_USES_MAX, &count,
+                      &cap, error));
         for (uint32_t i = 0, guess = 0; i < count; i++) {
-            for (uint32_t step = 0; step < use_count; step++, guess++) { /* sisters list their resources in the same order: the next one is the likely one */
+            for (uint32_t step = 0; step < use_count;
+                 step++, guess++) { /* sisters list their resources in the same order: the next one is the likely one */
                 guess = guess >= use_count ? 0 : guess;
                 if (uses[guess].resource == sister[i].resource) {
                     uses[guess].coefficient += sister[i].coefficient;
@@ -120,8 +123,9 @@ static double sm_fraction(const struct machine *machine, double bytes)
     return machine->gpu.sm_count > 0 ? fmin(1, blocks / machine->gpu.sm_count) : 0;
 }
 
-enum status collective_cost(const struct cluster *cluster, const struct collective_request *request, struct resource_use *uses, uint32_t use_max,
-                            struct collective_cost *cost, struct error *error)
+enum status collective_cost(const struct cluster *cluster, const struct collective_request *request,
+                            struct resource_use *uses, uint32_t use_max, struct collective_cost *cost,
+                            struct error *error)
 {
     memset(cost, 0, sizeof *cost);
     CHECK(request->member_count > 0 && request->instance_count > 0 && request->bytes >= 0);

@@ -5,8 +5,8 @@
  *                cluster_ring finds for this very group (DGX-1 rings, NICs really used), plus a fixed part so that the smallest collective of one server takes
  *                machine.collective_latency_s
  *   correction   measured curve of this machine / closed form of that curve's group, interpolated over log(ranks) between the curves there are (an own curve of the
- *                kind; else the all-reduce curve). Below a curve it fades to 1 at 1 KiB, above it holds. No curve: 1.3x between 8 and 256 MiB, falling to 1 at 2 MiB and
- *                1 GiB (hardware.md D.6). Groups over several servers take only curves that span as many.
+ *                kind; else the all-reduce curve). Below a curve it fades to 1 at 1 KiB, above it holds. No curve: 1.15x between 8 and 256 MiB on NVLink from Ampere on,
+ *                falling to 1 at 2 MiB and 1 GiB (hardware.md D.6). Groups over several servers take only curves that span as many.
  * The curve wins over link capacities: coefficients are cut so that the collective alone runs as measured.
  *
  * `bytes` as nccl-tests counts: the whole buffer (all-gather: what is gathered in total; reduce-scatter: the whole input; all-to-all: one rank's buffer; send/recv: the message).
@@ -25,11 +25,13 @@
 struct collective_request {
     enum collective_kind kind;
     double bytes;
-    const uint32_t *members; /* [instance_count * member_count] global GPUs, instance after instance; send/recv: sender, receiver */
+    const uint32_t *
+        members; /* [instance_count * member_count] global GPUs, instance after instance; send/recv: sender, receiver */
     uint32_t member_count;
-    uint32_t instance_count; /* 1, or with the sister groups that do the same at the same moment (strided data-parallel groups of one stage): footprint and time
+    uint32_t
+        instance_count; /* 1, or with the sister groups that do the same at the same moment (strided data-parallel groups of one stage): footprint and time
                               * are those of the first instance, with the sisters' load on the resources it uses */
-    bool first_node_only;    /* folded: list only resources of the first member's server (send/recv: both ends always) */
+    bool first_node_only; /* folded: list only resources of the first member's server (send/recv: both ends always) */
 };
 
 enum collective_algorithm { COLLECTIVE_RING, COLLECTIVE_TREE, COLLECTIVE_IN_SWITCH, COLLECTIVE_DIRECT };
@@ -44,8 +46,9 @@ struct collective_cost {
 };
 
 /* Fills `uses` (at most use_max). A group of one, or no bytes, costs nothing. Errors: STATUS_UNSUPPORTED where the machine has no way, STATUS_LIMIT when use_max is too small. */
-enum status collective_cost(const struct cluster *cluster, const struct collective_request *request, struct resource_use *uses, uint32_t use_max,
-                            struct collective_cost *cost, struct error *error);
+enum status collective_cost(const struct cluster *cluster, const struct collective_request *request,
+                            struct resource_use *uses, uint32_t use_max, struct collective_cost *cost,
+                            struct error *error);
 /* Bus bytes per byte for n members. */
 double collective_bus_factor(enum collective_kind kind, uint32_t member_count);
 

@@ -17,9 +17,10 @@ struct collective_time {
 };
 
 /* The closed form alone. bytes > 0, member_count > 1. */
-struct collective_time collective_closed_form(const struct machine *machine, const struct collective_shape *shape, double bytes);
+struct collective_time collective_closed_form(const struct machine *machine, const struct collective_shape *shape,
+                                              double bytes);
 /* Closed form and correction. Errors as cluster_ring. */
-enum status collective_time(const struct cluster *cluster, const struct collective_shape *shape, double bytes, struct collective_time *time,
-                            struct error *error);
+enum status collective_time(const struct cluster *cluster, const struct collective_shape *shape, double bytes,
+                            struct collective_time *time, struct error *error);
 
 #endif

@@ -20,6 +20,7 @@
 
 #include "hw_models/cluster.h"
 #include "hw_models/software.h"
+#include "sim/core/maxmin.h"
 #include "sim/ir/schedule.h"
 
 /* DRAM traffic of one Adam step with fp32 state: reads p, m, v, g and writes p, m, v (hardware.md C.8). */
@@ -41,7 +42,7 @@ struct op_cost {
 
 struct cost_table {
     struct op_cost *costs;
-    struct resource_use *uses; /* coefficient: of the resource's unit, at rate 1 */
+    struct maxmin_use *uses; /* coefficient: of the resource's unit, at rate 1 */
     uint32_t *op_costs;        /* [op_count]: index into costs */
     double *capacities;        /* [resource_count] */
     double *asked;             /* [resource_count]: amounts that all activities together ask for, for the audit */

@@ -5,34 +5,44 @@
 
 #include "sim/base/check.h"
 
-static enum status allocate(struct engine *e, struct error *error)
+/* Small arrays: of queues, ranks, matches. */
+static enum status allocate_small(struct engine *e, struct error *error)
 {
     const struct schedule *s = e->schedule;
     struct arena *arena = &e->arena, *kept = &e->timeline->arena;
-    e->nodes = arena_array(arena, struct op_node, (size_t)s->op_count + 1);
-    e->successors = arena_array(arena, uint32_t, s->dependency_count);
     e->slots = arena_array(arena, struct queue_slot, s->queue_count);
     e->queue_ranks = arena_array(arena, uint32_t, s->queue_count);
     e->hosts = arena_array(arena, struct host_thread, s->rank_count);
-    e->match_first = arena_array(arena, uint32_t, (size_t)s->match_count + 1);
-    e->match_ops = arena_array(arena, uint32_t, s->op_count);
-    e->match_arrived = arena_array(arena, uint32_t, s->match_count);
     e->ready = arena_array(arena, uint32_t, s->queue_count);
     e->batch = arena_array(arena, uint32_t, s->queue_count);
     e->waiters = arena_array(arena, uint32_t, s->queue_count);
-    e->timeline->ops = arena_array(kept, struct op_times, s->op_count);
     e->timeline->spaces = arena_array(kept, struct space_use, s->space_count);
     e->timeline->resources = arena_array(kept, struct resource_traffic, e->table->resource_count);
-    if (e->nodes == NULL || e->successors == NULL || e->slots == NULL || e->queue_ranks == NULL || e->hosts == NULL ||
-        e->match_first == NULL || e->match_ops == NULL || e->match_arrived == NULL || e->ready == NULL ||
-        e->batch == NULL || e->waiters == NULL || e->timeline->ops == NULL || e->timeline->spaces == NULL ||
-        e->timeline->resources == NULL) {
-        return error_set(error, STATUS_NO_MEMORY, "no memory to run %u ops", s->op_count);
+    if (e->slots == NULL || e->queue_ranks == NULL || e->hosts == NULL || e->ready == NULL || e->batch == NULL ||
+        e->waiters == NULL || e->timeline->spaces == NULL || e->timeline->resources == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory to run %u queues", s->queue_count);
     }
-    e->times = e->timeline->ops;
     e->timeline->op_count = s->op_count;
     e->timeline->space_count = s->space_count;
     e->timeline->resource_count = e->table->resource_count;
+    return STATUS_OK;
+}
+
+/* What grows with the ops, after everything small and in one piece: an arena's next block is twice as large as its last, and all of it is cleared. */
+static enum status allocate_large(struct engine *e, struct error *error)
+{
+    const struct schedule *s = e->schedule;
+    size_t words = (size_t)s->dependency_count + s->op_count + 2 * (size_t)s->match_count + 1;
+    char *block = arena_alloc(&e->arena, ((size_t)s->op_count + 1) * sizeof *e->nodes + words * sizeof(uint32_t), 1);
+    e->times = e->timeline->ops = arena_array(&e->timeline->arena, struct op_times, s->op_count);
+    if (block == NULL || e->times == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory to run %u ops", s->op_count);
+    }
+    e->nodes = (struct op_node *)(void *)block;
+    e->successors = (uint32_t *)(e->nodes + s->op_count + 1);
+    e->match_ops = e->successors + s->dependency_count;
+    e->match_first = e->match_ops + s->op_count;
+    e->match_arrived = e->match_first + s->match_count + 1;
     return STATUS_OK;
 }
 
@@ -104,32 +114,41 @@ static void link_matches(struct engine *e)
     }
 }
 
-/* The activity of matched ops runs in the slot of the first one's queue. */
-static enum status setup_fluid(struct engine *e, struct error *error)
+/* The most resources that an activity in each queue's slot uses. Matched ops run in the slot of the first one's queue; so only that one counts. */
+static enum status count_slot_uses(struct engine *e, uint32_t **slot_uses, struct error *error)
 {
     const struct schedule *s = e->schedule;
-    uint32_t *slot_uses = e->batch; /* borrowed */
-    for (uint32_t i = 0; i < s->op_count; i++) {
-        uint32_t match = s->ops[i].match;
-        if (match == SCHED_NONE || e->match_ops[e->match_first[match]] == i) {
-            uint32_t uses = e->table->costs[e->nodes[i].cost].use_count;
-            uint32_t *most = &slot_uses[s->ops[i].queue];
-            *most = *most < uses ? uses : *most;
-        }
+    *slot_uses = arena_array(&e->arena, uint32_t, s->queue_count);
+    uint8_t *seen = arena_array(&e->arena, uint8_t, s->match_count);
+    if (*slot_uses == NULL || seen == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory to run %u queues", s->queue_count);
     }
-    return fluid_init(&e->fluid, &e->arena, e->table->capacities, e->table->resource_count, slot_uses, s->queue_count,
-                      error);
+    for (uint32_t i = 0; i < s->op_count; i++) {
+        const struct sched_op *op = &s->ops[i];
+        if (op->match != SCHED_NONE && seen[op->match]) {
+            continue;
+        }
+        if (op->match != SCHED_NONE) {
+            seen[op->match] = 1;
+        }
+        uint32_t uses = e->table->costs[e->table->op_costs[i]].use_count, *most = &(*slot_uses)[op->queue];
+        *most = *most < uses ? uses : *most;
+    }
+    return STATUS_OK;
 }
 
 enum status engine_setup(struct engine *e, struct error *error)
 {
     const struct schedule *s = e->schedule;
-    TRY(allocate(e, error));
+    uint32_t *slot_uses;
+    TRY(allocate_small(e, error));
+    TRY(evq_init(&e->queue, &e->arena, s->queue_count, error));
+    TRY(count_slot_uses(e, &slot_uses, error));
+    TRY(fluid_init(&e->fluid, &e->arena, e->table->capacities, e->table->resource_count, slot_uses, s->queue_count, error));
+    TRY(pools_init(&e->pools, s, e->timeline->spaces, &e->arena, error));
+    TRY(allocate_large(e, error));
     link_ops(e);
     link_matches(e);
-    TRY(setup_fluid(e, error));
-    TRY(evq_init(&e->queue, &e->arena, s->queue_count, error));
-    TRY(pools_init(&e->pools, s, e->timeline->spaces, &e->arena, error));
     for (uint32_t r = 0; r < s->rank_count; r++) {
         e->hosts[r] = (struct host_thread){
             .next = s->ranks[r].first_op,

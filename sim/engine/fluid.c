@@ -24,14 +24,8 @@ struct fluid_resource {
     uint32_t first_watcher; /* activities whose cap depends on that */
 };
 
-static uint32_t power_of_two(uint32_t n)
-{
-    uint32_t power = 1;
-    while (power < n) {
-        power *= 2;
-    }
-    return power;
-}
+/* A whole that its parts fill exactly must not look overfull by their rounding. */
+static const double ROUNDING_ROOM = 1 + 1e-12;
 
 enum status fluid_init(struct fluid *fluid, struct arena *arena, const double *capacities, uint32_t resource_count,
                        const uint32_t *slot_uses, uint32_t slot_count, struct error *error)
@@ -50,20 +44,16 @@ enum status fluid_init(struct fluid *fluid, struct arena *arena, const double *c
     }
     uint64_t uses = 0;
     for (uint32_t s = 0; s < slot_count; s++) {
-        if (slot_uses[s] > MAXMIN_USES_MAX) {
-            return error_set(error, STATUS_LIMIT, "one activity uses %u resources, at most %d are possible", slot_uses[s],
-                             MAXMIN_USES_MAX);
-        }
-        uses += slot_uses[s] == 0 ? 0 : power_of_two(slot_uses[s]);
+        uses += slot_uses[s];
     }
-    if (uses > UINT32_MAX / 2) {
-        return error_set(error, STATUS_LIMIT, "the activities use %llu resources in all", (unsigned long long)uses);
+    if (uses >= UINT32_MAX) {
+        return error_set(error, STATUS_LIMIT, "activities that may run together use %llu resources, fewer than 2^32 are possible",
+                         (unsigned long long)uses);
     }
-    /* Storage of a size once used serves only that size again, so a slot whose activities differ may hold one block of each power of two. */
-    struct maxmin_limits limits = { .resources = resource_count, .variables = slot_count, .uses = 2 * (uint32_t)uses };
+    struct maxmin_limits limits = { .resources = resource_count, .variables = slot_count, .uses = (uint32_t)uses };
     TRY(maxmin_init(&fluid->solver, arena, &limits, error));
     for (uint32_t r = 0; r < resource_count; r++) {
-        maxmin_add_resource(&fluid->solver, capacities[r]);
+        maxmin_add_resource(&fluid->solver, capacities[r] * ROUNDING_ROOM);
         fluid->resources[r].first_watcher = MAXMIN_NONE;
     }
     return STATUS_OK;

@@ -71,11 +71,10 @@ static void gemm_cost(const struct machine_gpu *gpu, const struct kernel *kernel
 {
     double peak;
     const double *c = gemm_constants(gpu, (enum dtype)kernel->dtype, &peak);
-    double launches = kernel->launches, sms = gpu->sm_count;
+    double sms = gpu->sm_count;
     double m = (double)kernel->m, n = (double)kernel->n, k = (double)kernel->k, batch = (double)kernel->batch;
     double layout = kernel->layout == GEMM_TN ? c[GEMM_TN_FACTOR] : kernel->layout == GEMM_NT ? c[GEMM_NT_FACTOR] : 1;
-    double bytes = (kernel->bytes_read + kernel->bytes_written) / launches;
-    double traffic = kernel->bytes_written / launches * (kernel->flags & KERNEL_FLAG_ACCUMULATE ? 2 : 1);
+    double traffic = kernel->bytes_written * (kernel->flags & KERNEL_FLAG_ACCUMULATE ? 2 : 1);
     double output_s_per_element = c[GEMM_OUTPUT_EXPOSED] * traffic / (batch * m * n) / gpu->hbm_bytes_per_s;
     double sm_rate = c[GEMM_SM_EFFICIENCY] * peak / sms;
     double best_s = INFINITY, best_tiles = 1;
@@ -99,9 +98,9 @@ static void gemm_cost(const struct machine_gpu *gpu, const struct kernel *kernel
     if (c[GEMM_BOOST_S] > 0) {
         best_s /= 1 + (c[GEMM_BOOST] - 1) * c[GEMM_BOOST_S] / (c[GEMM_BOOST_S] + best_s);
     }
-    cost->flop_s = launches * best_s;
-    cost->memory_s = launches * bytes / gpu->hbm_bytes_per_s;
-    cost->floor_s = launches * c[GEMM_FLOOR_S];
+    cost->flop_s = best_s;
+    cost->memory_s = (kernel->bytes_read + kernel->bytes_written) / gpu->hbm_bytes_per_s;
+    cost->floor_s = kernel->launches * c[GEMM_FLOOR_S];
     cost->alone_s = cost->floor_s + power_sum(cost->flop_s, cost->memory_s, c[GEMM_SHARPNESS]);
     cost->tiles = best_tiles;
 }
@@ -109,9 +108,10 @@ static void gemm_cost(const struct machine_gpu *gpu, const struct kernel *kernel
 /* Query rows of one thread block of a fused attention (FlashAttention-2 and later). */
 static const double ATTENTION_ROWS = 128;
 
-/* How much of the longest block's time stands at the end while other SMs run dry; fitted on the 4k rows of
- * simumax_measured_kernel_efficiency.csv, 4 to 128 heads, both systems (fit_kernels prints it). */
-static const double ATTENTION_TAIL = 0.6;
+/* Machine files give the efficiency at head size 128. Smaller heads do less arithmetic for each exponential: x / (x + 22.5) scaled to 1 at 128
+ * gives the 0.87 between head sizes 64 and 128 on A100 (0.575 of the peak, facts/hardware.md C.7, against the 0.66 fitted to
+ * simumax_measured_kernel_efficiency.csv). */
+static const double ATTENTION_FULL_HEAD = 128, ATTENTION_HALF_HEAD = 22.5;
 
 static const double ATTENTION_SHARPNESS = 8; /* far from memory-bound at training lengths: nearly a maximum */
 
@@ -122,17 +122,20 @@ static void attention_cost(const struct machine_gpu *gpu, const struct kernel *k
     (void)gemm_constants(gpu, (enum dtype)kernel->dtype, &peak);
     bool forward = kernel->kernel_class == KERNEL_ATTENTION_FORWARD;
     double efficiency = forward ? gpu->attention_forward_efficiency : gpu->attention_backward_efficiency;
-    double launches = kernel->launches, sms = gpu->sm_count;
+    double tail = forward ? gpu->attention_forward_tail : gpu->attention_backward_tail;
     double m = (double)kernel->m, n = (double)kernel->n, k = (double)kernel->k, batch = (double)kernel->batch;
     double executed = kernel->flags & KERNEL_FLAG_CAUSAL ? (m <= n ? 1 - m / (2 * n) : n / (2 * m)) : 1;
-    double rate = (efficiency > 0 ? efficiency : forward ? 0.55 : 0.45) * peak;
+    double head = fmin(k, ATTENTION_FULL_HEAD);
+    double head_factor =
+        head / (head + ATTENTION_HALF_HEAD) * (ATTENTION_FULL_HEAD + ATTENTION_HALF_HEAD) / ATTENTION_FULL_HEAD;
+    double rate = (efficiency > 0 ? efficiency : forward ? 0.55 : 0.45) * head_factor * peak;
     double per_row = (forward ? 4 : 10) * n * k;
     double busy_s = batch * m * per_row * executed / rate;
-    double longest_s = fmin(m, ATTENTION_ROWS) * per_row / rate * sms;
+    double longest_s = fmin(m, ATTENTION_ROWS) * per_row / rate * gpu->sm_count;
     cost->tiles = batch * soft_ceiling(m / ATTENTION_ROWS);
-    cost->flop_s = launches * fmax(busy_s + ATTENTION_TAIL * longest_s, longest_s);
+    cost->flop_s = fmax(busy_s + tail * longest_s, longest_s);
     cost->memory_s = (kernel->bytes_read + kernel->bytes_written) / gpu->hbm_bytes_per_s;
-    cost->floor_s = launches * gpu->kernel_floor_s;
+    cost->floor_s = kernel->launches * gpu->kernel_floor_s;
     cost->alone_s = cost->floor_s + power_sum(cost->flop_s, cost->memory_s, ATTENTION_SHARPNESS);
 }
 

@@ -11,9 +11,12 @@
  *     memory     = bytes / HBM rate
  *     alone      = floor_s + (arithmetic^p + memory^p)^(1/p) with p = sharpness
  *
- * Everything is continuous in m, n, k and batch, deterministic, and positive. A fused attention is its executed matrix products at the
- * machine's attention efficiency plus the tail of its longest row of blocks; every other class is bytes over achieved bandwidth after a
- * start-up ramp. Times are seconds on the device; what the host pays to launch is the software model's. */
+ * Shape, flops and bytes are those of the whole record; further launches only repeat the floor. The arithmetic of products and attention
+ * follows from shape and flags, not from `flops`. Everything is continuous in m, n, k and batch, deterministic, and positive.
+ *
+ * A fused attention is its executed matrix products at the machine's attention efficiency plus a tail: so many times its longest block, while
+ * other SMs run dry. Every other class is a floor for each launch, then bytes over the bandwidth its class achieves. Times are seconds on
+ * the device; what the host pays to launch is the software model's. */
 #ifndef MEMWALL_ENGINE_KERNEL_COST_H
 #define MEMWALL_ENGINE_KERNEL_COST_H
 
@@ -31,8 +34,8 @@ struct kernel_cost {
     double tiles;       /* thread blocks of one launch, >= 1: waves beside a collective that takes SMs away */
 };
 
-/* `kernel` must have launches >= 1 and finite, non-negative flops and bytes. A dtype without fitted constants borrows those of the nearest
- * fitted dtype of the same GPU, against its own peak (the fp32 peak where it has none). */
+/* `kernel` must have launches >= 1, a shape of at least one everywhere (products, attention) and finite, non-negative flops and bytes. A dtype
+ * without constants borrows those of the nearest dtype of the same GPU that has some; a dtype without a peak borrows that too. */
 void kernel_cost(const struct machine_gpu *gpu, const struct kernel *kernel, struct kernel_cost *cost);
 
 #endif

@@ -1,4 +1,5 @@
-/* The builder: plain growing arrays, tables for shared records, one pass at the end that lays everything out. */
+/* The builder: plain growing arrays, tables for shared records. The arrays become the schedule's own at the end: a first touch of memory costs more than all the
+ * arithmetic here, so nothing is copied. Until then operands carry their kind in their two upper bits. */
 #include "sim/ir/builder.h"
 
 #include <math.h>
@@ -15,10 +16,8 @@
 
 enum operand_kind { OPERAND_ACQUIRE, OPERAND_RELEASE, OPERAND_READ, OPERAND_WRITE, OPERAND_KINDS };
 
-struct raw_operand {
-    uint32_t buffer;
-    uint32_t kind;
-};
+enum { KIND_SHIFT = 30 };
+#define BUFFER_MASK ((UINT32_C(1) << KIND_SHIFT) - 1)
 
 struct late_release {
     uint32_t op, buffer;
@@ -39,7 +38,7 @@ struct late_release {
     X(devices, uint32_t)                                                                                               \
     X(group_members, uint32_t)                                                                                         \
     X(dependencies, uint32_t)                                                                                          \
-    X(operands, struct raw_operand)                                                                                    \
+    X(operands, uint32_t)                                                                                              \
     X(late, struct late_release)                                                                                       \
     X(text, char)
 
@@ -231,6 +230,9 @@ uint32_t builder_buffer(struct builder *builder, uint32_t space, uint64_t bytes,
         return 0;
     }
     CHECK(space < builder->spaces.count && copies > 0 && label < builder->text.count);
+    if (builder->buffers.count >= BUFFER_MASK) {
+        return FAIL(builder, STATUS_LIMIT, "a schedule holds at most %u buffers", BUFFER_MASK);
+    }
     if (bytes > SCHED_INTEGER_MAX) {
         return FAIL(builder, STATUS_LIMIT, "buffer \"%s\" has 2^53 bytes or more", builder->text.items + label);
     }
@@ -459,7 +461,7 @@ static void operand(struct builder *b, uint32_t buffer, enum operand_kind kind)
                       : kind == OPERAND_READ    ? &op->read_count
                                                 : &op->write_count;
     if (count_up(b, count)) {
-        b->operands.items[b->operands.count++] = (struct raw_operand){ buffer, kind };
+        b->operands.items[b->operands.count++] = buffer | (uint32_t)kind << KIND_SHIFT;
     }
 }
 
@@ -565,27 +567,26 @@ static uint16_t sort_unique(uint32_t *items, uint16_t count)
     return kept;
 }
 
-static void lay_out_dependencies(const struct builder *b, struct schedule *s)
+static void lay_out_dependencies(struct builder *b)
 {
     uint32_t total = 0;
-    for (uint32_t i = 0; i < s->op_count; i++) {
-        struct sched_op *op = &s->ops[i];
+    for (size_t i = 0; i < b->ops.count; i++) {
+        struct sched_op *op = &b->ops.items[i];
         uint32_t first = op->first_dependency;
         op->first_dependency = total;
         if (op->dependency_count == 0) {
             continue;
         }
-        const uint32_t *from = b->dependencies.items + first;
-        uint32_t *to = s->dependencies + total;
-        for (uint32_t j = 0; j < op->dependency_count; j++) {
-            to[j] = from[j];
+        uint32_t *to = b->dependencies.items + total;
+        if (total != first) {
+            memmove(to, b->dependencies.items + first, op->dependency_count * sizeof *to);
         }
         if (op->dependency_count > 1) {
             op->dependency_count = sort_unique(to, op->dependency_count);
         }
         total += op->dependency_count;
     }
-    s->dependency_count = total;
+    b->dependencies.count = total;
 }
 
 /* Late releases by op, in the order they were made: their places in `late` as lists. */
@@ -604,66 +605,113 @@ static enum status late_lists(const struct builder *b, uint32_t **first, uint32_
     return STATUS_OK;
 }
 
-static void lay_out_operands(const struct builder *b, struct schedule *s, const uint32_t *late_first,
-                             const uint32_t *late_next)
+/* Spread the operands from the last op to the first, so that each op's late releases find room behind its own. */
+static enum status insert_late(struct builder *b, struct error *error)
 {
-    uint32_t total = 0;
-    for (uint32_t i = 0; i < s->op_count; i++) {
-        struct sched_op *op = &s->ops[i];
-        size_t raw_end = i + 1 < s->op_count ? b->ops.items[i + 1].first_operand : b->operands.count;
-        const struct raw_operand *from = raw_end == 0 ? NULL : b->operands.items + op->first_operand;
-        uint32_t raw_count = (uint32_t)raw_end - op->first_operand;
-        uint32_t at[OPERAND_KINDS];
-        op->first_operand = total;
-        at[OPERAND_ACQUIRE] = total;
-        at[OPERAND_RELEASE] = at[OPERAND_ACQUIRE] + op->acquire_count;
-        at[OPERAND_READ] = at[OPERAND_RELEASE] + op->release_count;
-        at[OPERAND_WRITE] = at[OPERAND_READ] + op->read_count;
-        total = at[OPERAND_WRITE] + op->write_count;
-        for (uint32_t j = 0; j < raw_count; j++) {
-            s->operands[at[from[j].kind]++] = from[j].buffer;
-        }
-        if (late_first != NULL) {
-            for (uint32_t j = late_first[i]; j != 0; j = late_next[j - 1]) {
-                s->operands[at[OPERAND_RELEASE]++] = b->late.items[j - 1].buffer;
+    uint32_t *first = NULL, *next = NULL;
+    enum status status = array_reserve(&b->operands, b->late.count, error);
+    status = status == STATUS_OK ? late_lists(b, &first, &next, error) : status;
+    if (status == STATUS_OK) {
+        size_t from_end = b->operands.count, to = b->operands.count + b->late.count;
+        b->operands.count = to;
+        for (size_t i = b->ops.count; i-- > 0;) {
+            struct sched_op *op = &b->ops.items[i];
+            size_t own = from_end - op->first_operand, late = 0;
+            for (uint32_t j = first[i]; j != 0; j = next[j - 1]) {
+                late++;
             }
+            to -= late;
+            uint32_t *at = b->operands.items + to;
+            for (uint32_t j = first[i]; j != 0; j = next[j - 1]) {
+                *at++ = b->late.items[j - 1].buffer | (uint32_t)OPERAND_RELEASE << KIND_SHIFT;
+            }
+            from_end = op->first_operand;
+            to -= own;
+            memmove(b->operands.items + to, b->operands.items + from_end, own * sizeof(uint32_t));
+            op->first_operand = (uint32_t)to;
         }
     }
-    CHECK(total == s->operand_count);
+    free(first);
+    free(next);
+    return status;
 }
 
-/* Whole arrays into the schedule's arena. */
-static bool copy_arrays(const struct builder *b, struct schedule *s)
+/* For ops of many operands: by counts of the kinds; a chain of swaps would not be stable, so through a copy. */
+static bool sort_kinds(uint32_t *items, const struct sched_op *op)
 {
-    bool ok = true;
-#define COPY(name, number, type)                                                                                       \
-    s->name = arena_alloc(&s->arena, b->name.count, sizeof(type));                                                     \
-    ok = ok && s->name != NULL;                                                                                        \
-    if (ok && b->name.count != 0) {                                                                                    \
-        memcpy(s->name, b->name.items, b->name.count * sizeof(type));                                                  \
-    }                                                                                                                  \
-    s->number = (uint32_t)b->name.count;
-    COPY(ranks, rank_count, struct sched_rank)
-    COPY(queues, queue_count, struct sched_queue)
-    COPY(spaces, space_count, struct sched_space)
-    COPY(buffers, buffer_count, struct sched_buffer)
-    COPY(ops, op_count, struct sched_op)
-    COPY(works, work_count, struct sched_work)
-    COPY(work_items, work_item_count, struct work_item)
-    COPY(kernels, kernel_count, struct kernel)
-    COPY(groups, group_count, struct sched_group)
-    COPY(matches, match_count, struct sched_match)
-    COPY(devices, device_count, uint32_t)
-    COPY(group_members, group_member_count, uint32_t)
-    COPY(text, text_bytes, char)
-#undef COPY
-    return ok;
+    size_t counts[OPERAND_KINDS] = { op->acquire_count, op->release_count, op->read_count, op->write_count };
+    size_t at[OPERAND_KINDS] = { 0, counts[0], counts[0] + counts[1], counts[0] + counts[1] + counts[2] };
+    size_t total = at[OPERAND_WRITE] + counts[OPERAND_WRITE];
+    uint32_t *copy = malloc(total * sizeof *copy);
+    if (copy == NULL) {
+        return false;
+    }
+    memcpy(copy, items, total * sizeof *copy);
+    for (size_t i = 0; i < total; i++) {
+        items[at[copy[i] >> KIND_SHIFT]++] = copy[i];
+    }
+    free(copy);
+    return true;
+}
+
+/* Acquires, releases, reads, writes: a stable sort by kind of each op's few operands, then the kinds go. */
+static void lay_out_operands(struct builder *b)
+{
+    size_t end = 0;
+    for (size_t i = 0; i < b->ops.count; i++) {
+        const struct sched_op *op = &b->ops.items[i];
+        size_t begin = end;
+        end += (size_t)op->acquire_count + op->release_count + op->read_count + op->write_count;
+        bool sorted = true;
+        for (size_t j = begin + 1; j < end; j++) {
+            sorted = sorted && b->operands.items[j - 1] >> KIND_SHIFT <= b->operands.items[j] >> KIND_SHIFT;
+        }
+        /* Without memory for the copy the slow way serves as well. */
+        if (!sorted && (end - begin <= 64 || !sort_kinds(b->operands.items + begin, op))) {
+            for (size_t j = begin + 1; j < end; j++) {
+                uint32_t item = b->operands.items[j];
+                size_t at = j;
+                for (; at > begin && b->operands.items[at - 1] >> KIND_SHIFT > item >> KIND_SHIFT; at--) {
+                    b->operands.items[at] = b->operands.items[at - 1];
+                }
+                b->operands.items[at] = item;
+            }
+        }
+        for (size_t j = begin; j < end; j++) {
+            b->operands.items[j] &= BUFFER_MASK;
+        }
+    }
+    CHECK(end == b->operands.count);
+}
+
+/* The arrays change hands. */
+static void hand_over(struct builder *b, struct schedule *s)
+{
+#define GIVE(name, number)                                                                                             \
+    s->name = b->name.items;                                                                                           \
+    s->number = (uint32_t)b->name.count;                                                                               \
+    b->name.items = NULL;
+    GIVE(ranks, rank_count)
+    GIVE(queues, queue_count)
+    GIVE(spaces, space_count)
+    GIVE(buffers, buffer_count)
+    GIVE(ops, op_count)
+    GIVE(works, work_count)
+    GIVE(work_items, work_item_count)
+    GIVE(kernels, kernel_count)
+    GIVE(groups, group_count)
+    GIVE(matches, match_count)
+    GIVE(devices, device_count)
+    GIVE(group_members, group_member_count)
+    GIVE(operands, operand_count)
+    GIVE(dependencies, dependency_count)
+    GIVE(text, text_bytes)
+#undef GIVE
 }
 
 enum status builder_finish(struct builder *builder, struct schedule *schedule, struct error *error)
 {
     struct builder *b = builder;
-    uint32_t *late_first = NULL, *late_next = NULL;
     enum status status = STATUS_OK;
     *schedule = (struct schedule){ 0 };
     if (!b->failed && b->operands.count + b->late.count > SCHED_COUNT_MAX) {
@@ -671,28 +719,18 @@ enum status builder_finish(struct builder *builder, struct schedule *schedule, s
     }
     if (b->failed) {
         status = error_at(error, b->error.status, b->error.file, b->error.path, "%s", b->error.message);
-        goto fail;
+    } else if (b->late.count != 0) {
+        status = insert_late(b, error);
     }
-    schedule->operand_count = (uint32_t)(b->operands.count + b->late.count);
-    schedule->operands = arena_array(&schedule->arena, uint32_t, schedule->operand_count);
-    schedule->dependencies = arena_array(&schedule->arena, uint32_t, b->dependencies.count);
-    if (!copy_arrays(b, schedule) || schedule->operands == NULL || schedule->dependencies == NULL) {
-        status = error_set(error, STATUS_NO_MEMORY, "out of memory: a schedule of %zu ops", b->ops.count);
-        goto fail;
+    /* No array is NULL, so that first + 0 is a pointer. */
+#define X(name, type) status = status == STATUS_OK ? array_reserve(&b->name, 1, error) : status;
+    ARRAYS(X)
+#undef X
+    if (status == STATUS_OK) {
+        lay_out_dependencies(b);
+        lay_out_operands(b);
+        hand_over(b, schedule);
     }
-    if (b->late.count != 0) {
-        TRY_OR_FAIL(late_lists(b, &late_first, &late_next, error));
-    }
-    lay_out_dependencies(b, schedule);
-    lay_out_operands(b, schedule, late_first, late_next);
-    free(late_first);
-    free(late_next);
     builder_free(b);
-    return STATUS_OK;
-fail:
-    free(late_first);
-    free(late_next);
-    builder_free(b);
-    schedule_free(schedule);
     return status;
 }

@@ -10,7 +10,13 @@
 
 void schedule_free(struct schedule *schedule)
 {
-    arena_free(&schedule->arena);
+    void *const arrays[] = { schedule->ranks,    schedule->queues,       schedule->spaces,     schedule->buffers,
+                             schedule->ops,      schedule->works,        schedule->work_items, schedule->kernels,
+                             schedule->groups,   schedule->matches,      schedule->devices,    schedule->group_members,
+                             schedule->operands, schedule->dependencies, schedule->text };
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        free(arrays[i]);
+    }
     *schedule = (struct schedule){ 0 };
 }
 

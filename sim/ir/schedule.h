@@ -1,6 +1,6 @@
 /* The schedule: what the machine is told to do. The spine of memwall: simulator and real executors take the same bytes.
  *
- * Flat arrays, no pointers between records, 32-bit indices (SCHED_NONE: none), owned by one arena. Build it with sim/ir/builder.h, check it with
+ * Flat arrays, no pointers between records, 32-bit indices (SCHED_NONE: none), each array malloc'ed and owned by the schedule. Build it with sim/ir/builder.h, check it with
  * sim/ir/verify.h, print and load it with sim/ir/schedule_text.h. It knows bytes and shapes, no time (but WORK_FIXED in bare pipelines).
  *
  * Order. The ops of a rank stand together in ops[], in the order in which its host thread issues them. A queue runs its ops in that order. An op starts when it
@@ -19,7 +19,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sim/base/arena.h"
 #include "sim/base/hash.h"
 #include "sim/base/status.h"
 #include "sim/ir/kernel.h"
@@ -211,7 +210,6 @@ struct schedule {
     double model_flops;     /* of the step, whole cluster, without recomputation; 0 in bare pipelines */
     double samples, tokens; /* per step, whole cluster */
     uint32_t gpu_count;     /* in use, phantoms included */
-    struct arena arena;
 };
 
 void schedule_free(struct schedule *schedule);

@@ -1,12 +1,14 @@
 /* What the three parts of sched_verify share: for sim/ir/verify*.c alone.
  *
- *   verify.c           records: ranges, layout, tables, groups and matches
+ *   verify.c           records: ranges, layout, tables
+ *   verify_groups.c    groups and matches
  *   verify_order.c     runs the ops in an order of their causes, or names a cycle
  *   verify_lifetime.c  buffers along that partial order */
 #ifndef MEMWALL_IR_VERIFY_INTERNAL_H
 #define MEMWALL_IR_VERIFY_INTERNAL_H
 
 #include "sim/base/arena.h"
+#include "sim/base/check.h"
 #include "sim/ir/schedule.h"
 
 enum { OP_NAME_BYTES = 200 };
@@ -21,12 +23,12 @@ struct verifier {
     struct arena scratch;
 
     /* verify.c */
-    struct buffer_life *lives;              /* [buffer_count] */
-    uint32_t *match_start, *match_ops;      /* the ops of each match, rising */
-    uint32_t *rank_first_queue;             /* [rank_count + 1] */
-    uint8_t *local_queue;                   /* [queue_count]: its number within its rank */
-    uint32_t *queue_first, *next_in_queue;  /* op lists */
-    uint32_t *fence;                        /* [op_count]: the latest op the host waited for before; NULL when no op asks for it */
+    struct buffer_life *lives;             /* [buffer_count] */
+    uint32_t *match_start, *match_ops;     /* the ops of each match, rising */
+    uint32_t *rank_first_queue;            /* [rank_count + 1] */
+    uint8_t *local_queue;                  /* [queue_count]: its number within its rank */
+    uint32_t *queue_first, *next_in_queue; /* op lists */
+    uint32_t *fence; /* [op_count]: the latest op the host waited for before; NULL when no op asks for it */
 
     /* verify_order.c. An op's row says for every queue of its rank which op (plus 1) is the latest known to have ended when it starts; ops share rows
      * until a dependency brings news. The row of row_of[op] * stride is at rows + row_of[op]. */
@@ -38,13 +40,14 @@ struct verifier {
     } rows;
 
     /* verify_lifetime.c */
-    uint32_t *stamps, *stack, stamp;
+    uint32_t *stamps, *stack, *previous_in_queue, stamp;
     uint64_t steps_left;
 };
 
 /* "op 12, forward mb 3 (stage 2, compute)" */
 const char *verify_op_name(const struct verifier *v, uint32_t op, char buffer[OP_NAME_BYTES]);
 
+enum status verify_groups(struct verifier *v);
 enum status verify_order(struct verifier *v);
 enum status verify_lifetimes(struct verifier *v);
 

@@ -26,8 +26,16 @@ static enum status prepare_search(struct verifier *v)
     const struct schedule *s = v->s;
     v->stamps = arena_array(&v->scratch, uint32_t, s->op_count);
     v->stack = arena_array(&v->scratch, uint32_t, s->op_count);
-    if (v->stamps == NULL || v->stack == NULL) {
+    v->previous_in_queue = arena_array(&v->scratch, uint32_t, s->op_count);
+    if (v->stamps == NULL || v->stack == NULL || v->previous_in_queue == NULL) {
         return error_set(v->error, STATUS_NO_MEMORY, "out of memory: verifying %u ops", s->op_count);
+    }
+    for (uint32_t i = 0; i < s->queue_count; i++) {
+        uint32_t previous = SCHED_NONE;
+        for (uint32_t op = v->queue_first[i]; op != SCHED_NONE; op = v->next_in_queue[op]) {
+            v->previous_in_queue[op] = previous;
+            previous = op;
+        }
     }
     v->steps_left = UINT64_C(64) * ((uint64_t)s->op_count + s->dependency_count) + 1000000;
     return STATUS_OK;
@@ -41,26 +49,12 @@ static void visit(struct verifier *v, uint32_t op, uint32_t after, uint32_t *dep
     }
 }
 
-/* The op before in the same queue, found from the neighbours in issue order: ranks are short of queues, so it is near. */
-static uint32_t previous_in_queue(const struct schedule *s, uint32_t op, uint64_t *steps)
-{
-    uint32_t queue = s->ops[op].queue, first = s->ranks[s->queues[queue].rank].first_op;
-    while (op > first) {
-        op--;
-        ++*steps;
-        if (s->ops[op].queue == queue) {
-            return op;
-        }
-    }
-    return SCHED_NONE;
-}
-
 /* Push the causes of `op`: what must have ended when it starts. */
 static void visit_causes(struct verifier *v, uint32_t op, uint32_t after, uint32_t *depth, uint64_t *steps)
 {
     const struct schedule *s = v->s;
     const struct sched_op *o = &s->ops[op];
-    visit(v, previous_in_queue(s, op, steps), after, depth);
+    visit(v, v->previous_in_queue[op], after, depth);
     for (uint32_t i = 0; i < o->dependency_count; i++) {
         visit(v, s->dependencies[o->first_dependency + i], after, depth);
     }

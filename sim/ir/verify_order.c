@@ -2,7 +2,6 @@
  *
  * Every queue runs ahead until its head waits for an op that has not ended; it is parked at that op (or at its match) and taken up when that op ends. So each op and each
  * dependency is looked at once. What is left at the end waits in a cycle. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "sim/base/array.h"
@@ -169,9 +168,10 @@ static enum status report_cycle(struct runner *r)
     while (r->head[start] == SCHED_NONE) {
         start++;
     }
-    /* Every op waits for another one, so after as many steps as there are ops the walk is in the cycle. */
+    /* Every op waits for another one, so the walk comes back to where it was. Rows of ops that never ran are free for marks. */
     uint32_t op = r->head[start];
-    for (uint32_t i = 0; i < v->s->op_count; i++) {
+    while (v->row_of[op] == 0) {
+        v->row_of[op] = 1;
         op = waits_for(r, op, &why);
     }
     uint32_t first = op;

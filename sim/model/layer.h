@@ -1,17 +1,23 @@
-/* The model graph: what one layer does, as a list of operations for one device, an exact function of batch, sequence, tensor-parallel degree and dtype.
+/* The model graph: what one layer does, as a list of operations for one device, an exact function of batch,
+ * sequence, tensor-parallel degree and dtype.
  *
- * A layer's forward list runs in order; its backward list runs in order after it. Collectives of the tensor-parallel group stand in the lists where they happen. The saved
- * tensors say byte for byte what must live from the forward of a layer to its backward (Korthikanti et al. 2022, section 4.1: s b h (34 + 5 a s / h) and its TP, SP
- * and selective variants, masks of dropout counted 1 byte an element, softmax output and dropout output both counted; as there, norm statistics and other tensors of one number a row are left out).
+ * A layer's forward list runs in order; its backward list runs in order after it. Collectives of the tensor-
+ * parallel group stand in the lists where they happen. The saved
+ * tensors say byte for byte what must live from the forward of a layer to its backward (Korthikanti et al. 2022,
+ * section 4.1: s b h (34 + 5 a s / h) and its TP, SP
+ * and selective variants, masks of dropout counted 1 byte an element, softmax output and dropout output both
+ * counted; as there, norm statistics and other tensors of one number a row are left out).
  *
- * FLOPs count matrix products only (GEMM and attention kernels), as every published TFLOP/s figure does: other kernels list bytes. A causal fused attention lists the half that it
+ * FLOPs count matrix products only (GEMM and attention kernels), as every published TFLOP/s figure does: other
+ * kernels list bytes. A causal fused attention lists the half that it
  * computes; the unfused one computes the whole square.
  *
  *     struct layer_graph graph;
  *     TRY(layer_graph_build(&graph, &model, LAYER_TRANSFORMER, &shape, &arena, error));
  *     for (i = 0; i < graph.op_count; i++) ... graph.ops[i]
  *
- * Kernel lists follow Megatron-LM of 2022 with its fused kernels (fused_kernels), or PyTorch eager mode with the transformers library's model code (otherwise). */
+ * Kernel lists follow Megatron-LM of 2022 with its fused kernels (fused_kernels), or PyTorch eager mode with the
+ * transformers library's model code (otherwise). */
 #ifndef MEMWALL_MODEL_LAYER_H
 #define MEMWALL_MODEL_LAYER_H
 
@@ -37,26 +43,29 @@ enum layer_pass {
     PASS_COUNT
 };
 
-/* The tensor-parallel collectives of a layer. Under sequence parallelism the pair is all-gather / reduce-scatter, else all-reduce. */
+/* The tensor-parallel collectives of a layer. Under sequence parallelism the pair is all-gather / reduce-scatter,
+ * else all-reduce. */
 enum layer_collective { LAYER_NO_COLLECTIVE, LAYER_ALL_REDUCE, LAYER_ALL_GATHER, LAYER_REDUCE_SCATTER };
 
 struct layer_shape {
     int64_t micro_batch, sequence;
-    int64_t tensor; /* TP degree t: must divide heads, kv_heads (or be a multiple of kv_heads: replicated), ffn */
+    int64_t tensor;         /* TP degree t: divides heads and ffn; divides kv_heads or is a multiple (replicated) */
     bool sequence_parallel; /* without effect when tensor == 1 */
     int64_t context;        /* CP degree: only 1 is modelled so far; others are refused */
     enum dtype dtype;       /* of weights and activations */
     int64_t padded_vocab;   /* >= vocab, divisible by t; not read for models without a vocabulary */
     bool flash_attention;   /* fused attention: no s x s tensors */
-    bool
-        fused_kernels; /* bias+GELU, bias+dropout+add, scale+mask+softmax, rotary, SwiGLU as one kernel each; else one launch per primitive as an eager framework makes */
-    bool
-        separate_backward_weight; /* list W ops apart (zero-bubble): B and W op records always carry their pass, so this only orders them last */
-    bool
-        selective_ops; /* what selective recomputation means: false, Korthikanti's (repeat the attention core; with flash_attention nothing is left to repeat); true, torchtitan's
-                                 per-op policy (keep every second projection GEMM's output and fused attention's output, repeat the rest; projections are separate GEMMs) */
-    int64_t
-        gradient_bytes; /* of a weight-gradient element that micro-batches are summed into: 4 for Megatron's main_grad; 0: the dtype's */
+    /* bias+GELU, bias+dropout+add, scale+mask+softmax, rotary, SwiGLU as one kernel each; else one launch per
+     * primitive as an eager framework makes. */
+    bool fused_kernels;
+    /* List W ops apart, for zero-bubble orders. Records always carry their pass: this only orders them last. */
+    bool separate_backward_weight;
+    /* What selective recomputation means. false: Korthikanti's (repeat the attention core; with flash_attention
+     * nothing is left to repeat). true: torchtitan's per-op policy (keep the outputs of every second projection
+     * GEMM and of fused attention, repeat the rest; projections are separate GEMMs). */
+    bool selective_ops;
+    /* Of an element of the gradients that micro-batches are summed into: 4 for Megatron's main_grad; 0: the dtype's. */
+    int64_t gradient_bytes;
 };
 
 struct layer_op {
@@ -64,13 +73,12 @@ struct layer_op {
     enum layer_pass pass;
     enum layer_collective collective; /* LAYER_NO_COLLECTIVE: `kernel` counts; else only `collective_bytes` */
     struct kernel kernel;
-    double
-        collective_bytes; /* the whole tensor: what all-reduce reduces, all-gather gathers to, reduce-scatter starts from */
-    bool
-        overlappable; /* this collective runs beside the one op listed next (a dgrad or wgrad GEMM); what follows that op waits for both */
-    bool
-        attention_core; /* forward ops: repeated by selective recomputation (QK^T, softmax, dropout, AV; see selective_ops) */
-    double transient_bytes; /* short-lived tensors alive while this op runs, its outputs included, saved tensors not */
+    /* The whole tensor: what all-reduce reduces, all-gather gathers to, reduce-scatter starts from. */
+    double collective_bytes;
+    /* This collective runs beside the one op listed next (a dgrad or wgrad GEMM); what follows waits for both. */
+    bool overlappable;
+    bool attention_core; /* forward ops: repeated by selective recomputation (the attention core; see selective_ops) */
+    double transient_bytes; /* short-lived tensors alive while this op runs, its outputs included, saved ones not */
 };
 
 struct saved_tensor {
@@ -88,28 +96,28 @@ struct layer_graph {
     struct saved_tensor *saved;
     uint32_t saved_count;
     double saved_bytes_none, saved_bytes_selective, saved_bytes_full; /* sums for the three recomputation modes */
-    double
-        boundary_bytes; /* activation sent to the next stage, whole tensor s*b*h (per device after SP: divided by t) */
-    double forward_transient_bytes,
-        backward_transient_bytes; /* largest transient_bytes of each pass. Backward includes the incoming output gradient */
-    double
-        forward_unsaved_peak_bytes; /* peak of a forward pass that saves nothing (full recomputation's first one): every tensor dies after its last use; the layer's input not counted */
-    double
-        weight_kept_bytes; /* output gradients of weight GEMMs: what lives from B to W when W is postponed, beside saved inputs */
+    double boundary_bytes; /* activation sent to the next stage: s*b*h on this device, divided by t under SP */
+    /* Largest transient_bytes of each pass; backward includes the incoming output gradient. */
+    double forward_transient_bytes, backward_transient_bytes;
+    /* Peak of a forward pass that saves nothing (full recomputation's first): every tensor dies after its last use. The
+     * layer's input is not counted. */
+    double forward_unsaved_peak_bytes;
+    double weight_kept_bytes; /* output gradients of weight GEMMs: kept, beside saved inputs, when W is postponed */
     double parameters; /* weights on this device (elements); a tied head's table is counted in the embedding only */
-    double
-        tied_parameters; /* LAYER_HEAD: elements of the tied table here: a stage that holds the head but not the embedding has its own copy */
-    double
-        replicated_parameters; /* of `parameters`, those every rank of the TP group holds alike (norms, row-parallel biases, positions): their gradients are summed over the group under SP */
-    double forward_flops,
-        backward_flops; /* of this device's kernels, whole precision as listed; backward = B + W, nothing recomputed */
+    /* LAYER_HEAD: elements of the tied table here: a stage with the head but not the embedding has its own copy. */
+    double tied_parameters;
+    /* Of `parameters`, those that every rank of the TP group holds alike (norms, row-parallel biases, positions): their
+     * gradients are summed over the group under SP. */
+    double replicated_parameters;
+    double forward_flops, backward_flops; /* of this device's kernels as listed; backward = B + W, nothing recomputed */
 };
 
 /* Everything lives in `arena`. STATUS_BAD_INPUT when the degrees do not divide (the message names which). */
 enum status layer_graph_build(struct layer_graph *graph, const struct model *model, enum layer_kind kind,
                               const struct layer_shape *shape, struct arena *arena, struct error *error);
 
-/* Vocabulary padded as Megatron does: to a multiple of 128 * tensor (multiple = 128), or not at all (multiple = 0, then only to a multiple of tensor). */
+/* Vocabulary padded as Megatron does: to a multiple of 128 * tensor (multiple = 128), or not at all (multiple = 0,
+ * then only to a multiple of tensor). */
 int64_t model_padded_vocab(const struct model *model, int64_t tensor, int64_t multiple);
 
 const char *layer_kind_word(enum layer_kind kind);

@@ -3,6 +3,21 @@
 
 #include "sim/base/check.h"
 
+double layer_area(int64_t rows, int64_t columns)
+{
+    return (double)rows * (double)columns;
+}
+
+double layer_rows_bytes(const struct layer_builder *b)
+{
+    return layer_area(b->rows, b->hidden) * b->element;
+}
+
+double layer_tokens_bytes(const struct layer_builder *b)
+{
+    return layer_area(b->tokens, b->hidden) * b->element;
+}
+
 uint32_t live_open(struct layer_builder *b, double bytes)
 {
     CHECK(b->live_count < LAYER_LIVES_MAX);
@@ -15,8 +30,9 @@ void live_close(struct layer_builder *b, uint32_t live)
     if (live == LIVE_NONE) {
         return;
     }
-    CHECK(live < b->live_count && b->graph->op_count > 0);
-    b->lives[live].last = b->graph->op_count - 1;
+    CHECK(live < b->live_count);
+    struct layer_live *closed = &b->lives[live];
+    closed->last = b->graph->op_count > closed->first ? b->graph->op_count - 1 : closed->first;
 }
 
 static void add_saved(struct layer_builder *b, const struct saved_tensor *tensor)
@@ -74,19 +90,14 @@ static struct kernel *add_kernel(struct layer_builder *b, const char *name, enum
     return kernel;
 }
 
-static double product(int64_t x, int64_t y)
-{
-    return (double)x * (double)y;
-}
-
 void op_gemm(struct layer_builder *b, const char *name, enum gemm_layout layout, int64_t batch, int64_t m, int64_t n,
              int64_t k)
 {
     struct kernel *kernel = add_kernel(b, name, KERNEL_GEMM, 1, batch, m, n, k);
     kernel->layout = (uint8_t)layout;
-    kernel->flops = 2.0 * (double)batch * product(m, n) * (double)k;
-    kernel->bytes_read = (double)batch * (product(m, k) + product(k, n)) * b->element;
-    kernel->bytes_written = (double)batch * product(m, n) * b->element;
+    kernel->flops = 2.0 * (double)batch * layer_area(m, n) * (double)k;
+    kernel->bytes_read = (double)batch * (layer_area(m, k) + layer_area(k, n)) * b->element;
+    kernel->bytes_written = (double)batch * layer_area(m, n) * b->element;
 }
 
 void op_projection(struct layer_builder *b, const char *name, int64_t m, int64_t n, int64_t k)
@@ -95,8 +106,8 @@ void op_projection(struct layer_builder *b, const char *name, int64_t m, int64_t
     bool kept = b->shape->selective_ops && b->graph->kind == LAYER_TRANSFORMER && b->gemm_count % 2 == 1;
     if (kept) {
         b->keep_next = true;
-        add_saved(b,
-                  &(struct saved_tensor){ .name = name, .bytes = product(m, n) * b->element, .selective_only = true });
+        add_saved(
+            b, &(struct saved_tensor){ .name = name, .bytes = layer_area(m, n) * b->element, .selective_only = true });
     }
     op_gemm(b, name, GEMM_TN, 1, m, n, k);
     b->graph->ops[b->graph->op_count - 1].kernel.dtype = (uint8_t)b->shape->dtype;
@@ -109,7 +120,7 @@ void op_weight_gemm(struct layer_builder *b, const char *name, int64_t m, int64_
     op_gemm(b, name, GEMM_NT, 1, m, n, k);
     struct kernel *kernel = &b->graph->ops[b->graph->op_count - 1].kernel;
     kernel->dtype = (uint8_t)b->shape->dtype;
-    double elements = product(m, n);
+    double elements = layer_area(m, n);
     if (b->shape->fused_kernels) {
         kernel->flags |= KERNEL_FLAG_ACCUMULATE;
         kernel->bytes_read += elements * b->gradient;
@@ -147,8 +158,8 @@ void op_attention(struct layer_builder *b, bool backward)
     if (model->causal) {
         kernel->flags |= KERNEL_FLAG_CAUSAL;
     }
-    double query = product(b->tokens, b->query) * b->element, key = product(b->tokens, b->key) * b->element;
-    double statistics = 4.0 * product(b->tokens, b->heads);
+    double query = layer_area(b->tokens, b->query) * b->element, key = layer_area(b->tokens, b->key) * b->element;
+    double statistics = 4.0 * layer_area(b->tokens, b->heads);
     kernel->bytes_read = backward ? 3.0 * query + 2.0 * key + statistics : query + 2.0 * key;
     kernel->bytes_written = backward ? query + 2.0 * key : query + statistics;
 }
@@ -163,20 +174,23 @@ void op_collective(struct layer_builder *b, const char *name, enum layer_collect
     op->overlappable = overlappable;
 }
 
-/* Eager RMSNorm is its primitives (to fp32, square, mean, add, rsqrt, multiply, to 16 bits, weight multiply); over 2-byte rows these move about: read 2+4+4+4+4+2 = 20, write
- * 4+4+4+2+2 = 16 bytes an element: 9 and 7 times the fused kernel's 2 and 2, as 10 and 8 elements of 16 bits. Layer norm is one kernel everywhere. */
+/* Eager RMSNorm is its primitives (to fp32, square, mean, add, rsqrt, multiply, to 16 bits, weight multiply); over
+ * 2-byte rows these move about: read 2+4+4+4+4+2 = 20, write
+ * 4+4+4+2+2 = 16 bytes an element: 9 and 7 times the fused kernel's 2 and 2, as 10 and 8 elements of 16 bits.
+ * Layer norm is one kernel everywhere. */
 void op_norm(struct layer_builder *b, const char *name, int64_t rows)
 {
-    double bytes = product(rows, b->hidden) * b->element;
+    double bytes = layer_area(rows, b->hidden) * b->element;
     bool composed = b->model->norm == MODEL_RMS_NORM && !b->shape->fused_kernels;
     op_stream(b, name, KERNEL_NORM, composed ? 8 : 1, rows, b->hidden, composed ? 10.0 * bytes : bytes,
               composed ? 8.0 * bytes : bytes);
 }
 
-/* Input gradient in one kernel, weight gradients in one (PyTorch) or two (Apex: partial sums, then their sum); each reads x and dy. Composed RMSNorm differentiates every primitive. */
+/* Input gradient in one kernel, weight gradients in one (PyTorch) or two (Apex: partial sums, then their sum); each
+ * reads x and dy. Composed RMSNorm differentiates every primitive. */
 void op_norm_backward(struct layer_builder *b, const char *name, int64_t rows)
 {
-    double bytes = product(rows, b->hidden) * b->element;
+    double bytes = layer_area(rows, b->hidden) * b->element;
     bool composed = b->model->norm == MODEL_RMS_NORM && !b->shape->fused_kernels;
     uint32_t launches = composed ? 12 : b->shape->fused_kernels ? 3 : 2;
     op_stream(b, name, KERNEL_NORM, launches, rows, b->hidden, composed ? 18.0 * bytes : 4.0 * bytes,
@@ -187,7 +201,7 @@ void op_bias_gradient(struct layer_builder *b, const char *name, int64_t rows, i
 {
     enum layer_pass pass = b->pass;
     b->pass = PASS_BACKWARD_WEIGHT;
-    op_stream(b, name, KERNEL_NORM, 1, rows, columns, product(rows, columns) * b->element,
+    op_stream(b, name, KERNEL_NORM, 1, rows, columns, layer_area(rows, columns) * b->element,
               (double)columns * b->element);
     b->pass = pass;
 }
@@ -208,7 +222,7 @@ void op_vector_gradients(struct layer_builder *b, const char *name, uint32_t lau
 static uint32_t input_gradient(struct layer_builder *b, const char *name, int64_t in, const int64_t *parts,
                                unsigned part_count)
 {
-    double bytes = product(b->tokens, in) * b->element;
+    double bytes = layer_area(b->tokens, in) * b->element;
     uint32_t sum = live_open(b, bytes);
     for (unsigned i = 0; i < part_count; i++) {
         uint32_t part = i == 0 ? LIVE_NONE : live_open(b, bytes);
@@ -225,7 +239,7 @@ static uint32_t input_gradient(struct layer_builder *b, const char *name, int64_
 uint32_t column_backward(struct layer_builder *b, const struct column_names *names, int64_t in, const int64_t *parts,
                          unsigned part_count, uint32_t gradient)
 {
-    double whole = product(b->tokens, in) * b->element;
+    double whole = layer_area(b->tokens, in) * b->element;
     uint32_t input = LIVE_NONE, reduced = LIVE_NONE;
     bool separate = b->shape->separate_backward_weight;
     if (b->sequence_parallel) {
@@ -236,7 +250,7 @@ uint32_t column_backward(struct layer_builder *b, const struct column_names *nam
     }
     uint32_t sum = input_gradient(b, names->input_gradient, in, parts, part_count);
     if (b->sequence_parallel) {
-        reduced = live_open(b, product(b->rows, in) * b->element);
+        reduced = live_open(b, layer_area(b->rows, in) * b->element);
         op_collective(b, names->reduce, LAYER_REDUCE_SCATTER, whole, !separate);
         live_close(b, sum);
     } else if (b->parallel) {
@@ -244,7 +258,7 @@ uint32_t column_backward(struct layer_builder *b, const struct column_names *nam
     }
     for (unsigned i = 0; i < part_count; i++) {
         op_weight_gemm(b, names->weight_gradient, parts[i], in, b->tokens);
-        b->graph->weight_kept_bytes += product(b->tokens, parts[i]) * b->element;
+        b->graph->weight_kept_bytes += layer_area(b->tokens, parts[i]) * b->element;
     }
     live_close(b, input);
     live_close(b, gradient);
@@ -254,14 +268,14 @@ uint32_t column_backward(struct layer_builder *b, const struct column_names *nam
 uint32_t row_backward(struct layer_builder *b, const struct row_names *names, int64_t in, int64_t out,
                       uint32_t gradient)
 {
-    double bytes = product(b->tokens, out) * b->element;
+    double bytes = layer_area(b->tokens, out) * b->element;
     if (b->sequence_parallel) {
         uint32_t whole = live_open(b, bytes);
         op_collective(b, names->gather, LAYER_ALL_GATHER, bytes, false);
         live_close(b, gradient);
         gradient = whole;
     }
-    uint32_t input = live_open(b, product(b->tokens, in) * b->element);
+    uint32_t input = live_open(b, layer_area(b->tokens, in) * b->element);
     op_gemm(b, names->input_gradient, GEMM_NN, 1, b->tokens, in, out);
     b->graph->ops[b->graph->op_count - 1].kernel.dtype = (uint8_t)b->shape->dtype;
     op_weight_gemm(b, names->weight_gradient, out, in, b->tokens);

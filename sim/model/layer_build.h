@@ -1,6 +1,8 @@
 /* Inside sim/model only: the builder that the three kinds of layers write their lists with.
  *
- * It numbers ops, sums bytes and FLOPs, and keeps a small table of lifetimes: live_open() before the op that produces a tensor, live_close() after the last op that reads it. From it
+ * It numbers ops, sums bytes and FLOPs, and keeps a small table of lifetimes: live_open() before the op that
+ * produces a tensor, live_close() after the last op that reads it (closed at once: alive only while its producer
+ * runs). From it
  * come transient_bytes and the peaks. All sizes are double: exact up to 2^53, far above any tensor. */
 #ifndef MEMWALL_MODEL_LAYER_BUILD_H
 #define MEMWALL_MODEL_LAYER_BUILD_H
@@ -26,6 +28,7 @@ struct layer_builder {
     unsigned gemm_count; /* forward projection GEMMs so far, for selective_ops */
     struct layer_live lives[LAYER_LIVES_MAX];
     uint32_t live_count;
+    uint32_t residual; /* the second half's residual input, alive until its addition */
     /* Geometry of this device. */
     double element, gradient;         /* bytes of an activation or weight, of a summed gradient */
     int64_t batch, sequence, tokens;  /* tokens = batch * sequence */
@@ -35,13 +38,19 @@ struct layer_builder {
     bool parallel, sequence_parallel; /* t > 1; t > 1 and SP */
 };
 
+/* rows x columns; bytes of the activation rows of the sequence-parallel region; bytes of all rows. */
+double layer_area(int64_t rows, int64_t columns);
+double layer_rows_bytes(const struct layer_builder *b);
+double layer_tokens_bytes(const struct layer_builder *b);
+
 /* An unused lifetime: live_close accepts it. */
 #define LIVE_NONE UINT32_MAX
 
 uint32_t live_open(struct layer_builder *b, double bytes);
 void live_close(struct layer_builder *b, uint32_t live);
 
-/* A tensor kept for the backward pass; returns its lifetime in the forward pass (close it after its last forward use). `core`: dropped by Korthikanti's selective
+/* A tensor kept for the backward pass; returns its lifetime in the forward pass (close it after its last forward
+ * use). `core`: dropped by Korthikanti's selective
  * recomputation; under selective_ops all but `op_kept` ones are dropped. */
 uint32_t save_tensor(struct layer_builder *b, const char *name, double bytes, bool core, bool op_kept);
 void save_input(struct layer_builder *b, const char *name, double bytes);
@@ -51,7 +60,8 @@ void op_gemm(struct layer_builder *b, const char *name, enum gemm_layout layout,
              int64_t k);
 /* A forward projection GEMM (a weight's): as op_gemm in TN, counted for selective_ops. */
 void op_projection(struct layer_builder *b, const char *name, int64_t m, int64_t n, int64_t k);
-/* A weight gradient [m,k]x[k,n], NT: summed into the gradient buffer by the GEMM itself (fused_kernels) or written apart and added by one more kernel. */
+/* A weight gradient [m,k]x[k,n], NT: summed into the gradient buffer by the GEMM itself (fused_kernels) or written
+ * apart and added by one more kernel. */
 void op_weight_gemm(struct layer_builder *b, const char *name, int64_t m, int64_t n, int64_t k);
 /* `launches` kernels over rows x columns that read and write so many bytes together. */
 void op_stream(struct layer_builder *b, const char *name, enum kernel_class kernel_class, uint32_t launches,
@@ -67,15 +77,18 @@ void op_bias_gradient(struct layer_builder *b, const char *name, int64_t rows, i
 /* Small parameters' gradients added to their buffers, one launch each. */
 void op_vector_gradients(struct layer_builder *b, const char *name, uint32_t launches, double elements);
 
-/* The backward of a column-parallel GEMM y = x w with x [tokens, in] and w [in, sum of parts]: (all-gather of x beside) dgrad, all-reduce or reduce-scatter of dx beside
- * wgrad. Parts are GEMMs of their own (q, k and v; gate and up). Closes `gradient` (of y); returns the open lifetime of dx, of this rank's rows. */
+/* The backward of a column-parallel GEMM y = x w with x [tokens, in] and w [in, sum of parts]: (all-gather of x
+ * beside) dgrad, all-reduce or reduce-scatter of dx beside
+ * wgrad. Parts are GEMMs of their own (q, k and v; gate and up). Closes `gradient` (of y); returns the open
+ * lifetime of dx, of this rank's rows. */
 struct column_names {
     const char *input_gather, *input_gradient, *reduce, *weight_gradient;
 };
 uint32_t column_backward(struct layer_builder *b, const struct column_names *names, int64_t in, const int64_t *parts,
                          unsigned part_count, uint32_t gradient);
 
-/* The backward of a row-parallel GEMM y = x w with x [tokens, in here] and w [in, out]: (all-gather of dy,) dgrad, wgrad. Closes `gradient` (of y, this rank's rows); returns the open
+/* The backward of a row-parallel GEMM y = x w with x [tokens, in here] and w [in, out]: (all-gather of dy,) dgrad,
+ * wgrad. Closes `gradient` (of y, this rank's rows); returns the open
  * lifetime of dx [tokens, in]. */
 struct row_names {
     const char *gather, *input_gradient, *weight_gradient;

@@ -1,24 +1,11 @@
 /* The two ends of a model: embedding, and head with its loss.
  *
- * Saved bytes beyond the blocks (Korthikanti et al. 2022, section 4.3, per micro-batch, SP): embedding dropout mask s b h / t; final norm input 2 s b h / t, output projection input
- * 2 s b h / t, fp32 logits 4 s b v / t. Without SP the first three are not divided. Token ids are input data and not counted. */
+ * Saved bytes beyond the blocks (Korthikanti et al. 2022, section 4.3, per micro-batch, SP): embedding dropout
+ * mask s b h / t; final norm input 2 s b h / t, output projection input
+ * 2 s b h / t, fp32 logits 4 s b v / t. Without SP the first three are not divided. Token ids are input data and
+ * not counted. */
 #include "sim/base/check.h"
 #include "sim/model/layer_build.h"
-
-static double area(int64_t rows, int64_t columns)
-{
-    return (double)rows * (double)columns;
-}
-
-static double local_rows(const struct layer_builder *b)
-{
-    return area(b->rows, b->hidden) * b->element;
-}
-
-static double whole_rows(const struct layer_builder *b)
-{
-    return area(b->tokens, b->hidden) * b->element;
-}
 
 static bool is_vit(const struct layer_builder *b)
 {
@@ -38,11 +25,11 @@ static int64_t patch_width(const struct layer_builder *b)
 /* Word rows, or projected patches: whole rows, then this rank's. */
 static uint32_t look_up(struct layer_builder *b)
 {
-    double whole = whole_rows(b);
+    double whole = layer_tokens_bytes(b);
     uint32_t words = live_open(b, whole);
     if (is_vit(b)) {
-        uint32_t patches = live_open(b, area(patch_count(b), patch_width(b)) * b->element);
-        double image = area(patch_count(b), patch_width(b)) * b->element;
+        uint32_t patches = live_open(b, layer_area(patch_count(b), patch_width(b)) * b->element);
+        double image = layer_area(patch_count(b), patch_width(b)) * b->element;
         op_stream(b, "patches", KERNEL_ELEMENTWISE, 1, patch_count(b), patch_width(b), image, image);
         op_projection(b, "patch_gemm", patch_count(b), b->hidden, patch_width(b));
         op_stream(b, "class_token_concatenate", KERNEL_ELEMENTWISE, 1, b->tokens, b->hidden, whole, whole);
@@ -52,7 +39,7 @@ static uint32_t look_up(struct layer_builder *b)
     op_stream(b, "word_embedding", KERNEL_GATHER, b->parallel ? 4 : 1, b->tokens, b->hidden,
               whole + 8.0 * (double)b->tokens, whole);
     if (b->sequence_parallel) {
-        uint32_t local = live_open(b, local_rows(b));
+        uint32_t local = live_open(b, layer_rows_bytes(b));
         op_collective(b, "embedding_reduce_scatter", LAYER_REDUCE_SCATTER, whole, false);
         live_close(b, words);
         return local;
@@ -66,7 +53,7 @@ static uint32_t look_up(struct layer_builder *b)
 static void embedding_forward(struct layer_builder *b)
 {
     const struct model *m = b->model;
-    double rows = local_rows(b);
+    double rows = layer_rows_bytes(b);
     uint32_t words = look_up(b);
     uint32_t tables = (m->position_rows > 0 ? 1u : 0u) + (m->segment_types > 0 ? 1u : 0u);
     if (tables > 0) {
@@ -81,20 +68,21 @@ static void embedding_forward(struct layer_builder *b)
         op_norm(b, "embedding_norm", b->rows);
     }
     if (m->dropout > 0) {
-        double mask = area(b->rows, b->hidden);
+        double mask = layer_area(b->rows, b->hidden);
         live_close(b, save_tensor(b, "embedding_mask", mask, false, false));
         op_stream(b, "embedding_dropout", KERNEL_ELEMENTWISE, 1, b->rows, b->hidden, rows, rows + mask);
     }
     live_close(b, words);
 }
 
-/* The table's gradient: eager PyTorch and Megatron alike make a dense one (fill, then scatter-add) and add it to the buffer. */
-static void table_gradient(struct layer_builder *b, const char *name, const char *add, int64_t rows)
+/* The table's gradient: eager PyTorch and Megatron alike make a dense one (fill, then scatter-add) and add it to the
+ * buffer. */
+static void table_gradient(struct layer_builder *b, const char *name, const char *add, int64_t rows, int64_t looked_up)
 {
-    double table = area(rows, b->hidden), whole = whole_rows(b);
+    double table = layer_area(rows, b->hidden), whole = layer_area(looked_up, b->hidden) * b->element;
     uint32_t dense = live_open(b, table * b->element);
     b->pass = PASS_BACKWARD_WEIGHT;
-    op_stream(b, name, KERNEL_GATHER, 3, b->tokens, b->hidden, 2.0 * whole, table * b->element + whole);
+    op_stream(b, name, KERNEL_GATHER, 3, looked_up, b->hidden, 2.0 * whole, table * b->element + whole);
     op_stream(b, add, KERNEL_ELEMENTWISE, 1, rows, b->hidden, table * (b->element + b->gradient), table * b->gradient);
     live_close(b, dense);
     b->pass = PASS_BACKWARD_INPUT;
@@ -103,12 +91,12 @@ static void table_gradient(struct layer_builder *b, const char *name, const char
 static void embedding_backward(struct layer_builder *b)
 {
     const struct model *m = b->model;
-    double rows = local_rows(b), whole = whole_rows(b);
+    double rows = layer_rows_bytes(b), whole = layer_tokens_bytes(b);
     uint32_t gradient = live_open(b, rows);
     if (m->dropout > 0) {
         uint32_t next = live_open(b, rows);
         op_stream(b, "embedding_dropout_backward", KERNEL_ELEMENTWISE, 1, b->rows, b->hidden,
-                  rows + area(b->rows, b->hidden), rows);
+                  rows + layer_area(b->rows, b->hidden), rows);
         live_close(b, gradient);
         gradient = next;
     }
@@ -120,10 +108,10 @@ static void embedding_backward(struct layer_builder *b)
         op_vector_gradients(b, "vector_gradient_add", 2, 2.0 * (double)b->hidden);
     }
     if (m->position_rows > 0) {
-        table_gradient(b, "position_gradient", "position_gradient_add", m->position_rows);
+        table_gradient(b, "position_gradient", "position_gradient_add", m->position_rows, b->rows);
     }
     if (m->segment_types > 0) {
-        table_gradient(b, "segment_gradient", "segment_gradient_add", m->segment_types);
+        table_gradient(b, "segment_gradient", "segment_gradient_add", m->segment_types, b->rows);
     }
     if (is_vit(b)) {
         op_bias_gradient(b, "patch_bias_gradient", patch_count(b), b->hidden);
@@ -138,7 +126,7 @@ static void embedding_backward(struct layer_builder *b)
         live_close(b, gradient);
         gradient = gathered;
     }
-    table_gradient(b, "word_gradient", "word_gradient_add", b->vocab);
+    table_gradient(b, "word_gradient", "word_gradient_add", b->vocab, b->tokens);
     live_close(b, gradient);
 }
 
@@ -160,11 +148,13 @@ void build_embedding(struct layer_builder *b)
     b->graph->parameters = shared + (double)b->vocab * h;
 }
 
-/* Cross entropy over this rank's part of the vocabulary. Megatron: cast to fp32, row maximum, subtract, exponential, row sum, divide, the last three in place, with three sums over the
- * group of one number a token. Eager: cast, log-softmax, negative log likelihood. Returns nothing open: the softmax is saved, one fp32 number a logit. */
+/* Cross entropy over this rank's part of the vocabulary. Megatron: cast to fp32, row maximum, subtract, exponential,
+ * row sum, divide, the last three in place, with three sums over the
+ * group of one number a token. Eager: cast, log-softmax, negative log likelihood. Returns nothing open: the
+ * softmax is saved, one fp32 number a logit. */
 static void cross_entropy(struct layer_builder *b, uint32_t logits)
 {
-    double wide = 4.0 * area(b->tokens, b->vocab), narrow = area(b->tokens, b->vocab) * b->element,
+    double wide = 4.0 * layer_area(b->tokens, b->vocab), narrow = layer_area(b->tokens, b->vocab) * b->element,
            token = 4.0 * (double)b->tokens;
     bool casts = b->element < 4.0;
     if (!b->parallel && !b->shape->fused_kernels) {
@@ -207,7 +197,7 @@ static void cross_entropy(struct layer_builder *b, uint32_t logits)
 /* Gradient of the logits, in the GEMM's dtype. */
 static uint32_t cross_entropy_backward(struct layer_builder *b)
 {
-    double wide = 4.0 * area(b->tokens, b->vocab), narrow = area(b->tokens, b->vocab) * b->element;
+    double wide = 4.0 * layer_area(b->tokens, b->vocab), narrow = layer_area(b->tokens, b->vocab) * b->element;
     bool casts = b->element < 4.0;
     uint32_t gradient = LIVE_NONE;
     if (!b->parallel && !b->shape->fused_kernels) {
@@ -233,15 +223,15 @@ static void logits_forward(struct layer_builder *b, uint32_t input)
 {
     uint32_t gathered = LIVE_NONE;
     if (b->sequence_parallel) {
-        gathered = live_open(b, whole_rows(b));
-        op_collective(b, "head_all_gather", LAYER_ALL_GATHER, whole_rows(b), false);
+        gathered = live_open(b, layer_tokens_bytes(b));
+        op_collective(b, "head_all_gather", LAYER_ALL_GATHER, layer_tokens_bytes(b), false);
     }
-    uint32_t logits = live_open(b, area(b->tokens, b->vocab) * b->element);
+    uint32_t logits = live_open(b, layer_area(b->tokens, b->vocab) * b->element);
     op_projection(b, "logits_gemm", b->tokens, b->vocab, b->hidden);
     live_close(b, gathered);
     live_close(b, input);
     if (b->model->mlm_head || b->model->head_bias) {
-        double bytes = area(b->tokens, b->vocab) * b->element;
+        double bytes = layer_area(b->tokens, b->vocab) * b->element;
         op_stream(b, "logits_bias", KERNEL_ELEMENTWISE, 1, b->tokens, b->vocab, bytes, bytes);
     }
     cross_entropy(b, logits);
@@ -261,10 +251,11 @@ static uint32_t logits_backward(struct layer_builder *b)
     return column_backward(b, b->sequence_parallel ? &gathered : &reduced, b->hidden, &part, 1, gradient);
 }
 
-/* bert's masked-language head before the decoder: dense, GELU, norm, on this rank's rows (weights replicated, as Megatron's BertLMHead). */
+/* bert's masked-language head before the decoder: dense, GELU, norm, on this rank's rows (weights replicated, as
+ * Megatron's BertLMHead). */
 static uint32_t mlm_forward(struct layer_builder *b)
 {
-    double rows = local_rows(b);
+    double rows = layer_rows_bytes(b);
     uint32_t dense = save_tensor(b, "mlm_activation_input", rows, false, false);
     op_projection(b, "mlm_gemm", b->rows, b->hidden, b->hidden);
     uint32_t active = save_tensor(b, "mlm_norm_input", rows, false, false);
@@ -278,7 +269,7 @@ static uint32_t mlm_forward(struct layer_builder *b)
 
 static uint32_t mlm_backward(struct layer_builder *b, uint32_t gradient)
 {
-    double rows = local_rows(b);
+    double rows = layer_rows_bytes(b);
     uint32_t normed = live_open(b, rows);
     op_norm_backward(b, "mlm_norm_backward", b->rows);
     live_close(b, gradient);
@@ -296,14 +287,14 @@ static uint32_t mlm_backward(struct layer_builder *b, uint32_t gradient)
 /* Pooler and classifier on the first token of each sequence: a few rows, kept for their launches and weights. */
 static void classifier_forward(struct layer_builder *b)
 {
-    double pooled = area(b->batch, b->hidden) * b->element;
+    double pooled = layer_area(b->batch, b->hidden) * b->element;
     if (b->model->pooler) {
         live_close(b, save_tensor(b, "pooler_tensors", 2.0 * pooled, false, false));
         op_projection(b, "pooler_gemm", b->batch, b->hidden, b->hidden);
         op_stream(b, "pooler_tanh", KERNEL_ELEMENTWISE, 1, b->batch, b->hidden, pooled, pooled);
     }
     if (b->model->classes > 0) {
-        double scores = area(b->batch, b->model->classes);
+        double scores = layer_area(b->batch, b->model->classes);
         live_close(b, save_tensor(b, "class_log_softmax", 4.0 * scores, false, false));
         op_projection(b, "classifier_gemm", b->batch, b->model->classes, b->hidden);
         op_stream(b, "class_loss", KERNEL_SOFTMAX, 3, b->batch, b->model->classes, (8.0 + b->element) * scores,
@@ -313,9 +304,9 @@ static void classifier_forward(struct layer_builder *b)
 
 static void classifier_backward(struct layer_builder *b)
 {
-    double pooled = area(b->batch, b->hidden) * b->element;
+    double pooled = layer_area(b->batch, b->hidden) * b->element;
     if (b->model->classes > 0) {
-        double scores = area(b->batch, b->model->classes);
+        double scores = layer_area(b->batch, b->model->classes);
         op_stream(b, "class_loss_backward", KERNEL_SOFTMAX, 3, b->batch, b->model->classes, 12.0 * scores,
                   12.0 * scores);
         op_bias_gradient(b, "classifier_bias_gradient", b->batch, b->model->classes);
@@ -335,7 +326,8 @@ static void head_forward(struct layer_builder *b)
     const struct model *m = b->model;
     uint32_t input = LIVE_NONE;
     if (m->final_norm) {
-        input = m->lm_head ? save_tensor(b, "logits_input", local_rows(b), false, false) : live_open(b, local_rows(b));
+        input = m->lm_head ? save_tensor(b, "logits_input", layer_rows_bytes(b), false, false)
+                           : live_open(b, layer_rows_bytes(b));
         op_norm(b, "final_norm", b->rows);
     }
     if (m->mlm_head) {
@@ -353,7 +345,7 @@ static void head_forward(struct layer_builder *b)
 static void head_backward(struct layer_builder *b)
 {
     const struct model *m = b->model;
-    double rows = local_rows(b);
+    double rows = layer_rows_bytes(b);
     uint32_t gradient = LIVE_NONE;
     classifier_backward(b);
     if (model_has_logits(m)) {
@@ -396,7 +388,7 @@ static void count_head(struct layer_builder *b)
 void build_head(struct layer_builder *b)
 {
     if (b->model->final_norm || model_has_logits(b->model) || b->model->pooler) {
-        save_input(b, "head_input", local_rows(b));
+        save_input(b, "head_input", layer_rows_bytes(b));
     }
     head_forward(b);
     b->graph->forward_count = b->graph->op_count;

@@ -1,32 +1,20 @@
 /* One transformer block: forward list, saved tensors, backward list.
  *
  * Saved tensors of a gpt block at 16 bits, in units of s b h bytes (a = heads; Korthikanti et al. 2022, section 4.1):
- *   layer_input 2 (read by the first norm), qkv_input 2, query 2, key 2, value 2, softmax_output 2as/h, attention_dropout_mask as/h, attention_probabilities 2as/h, projection_input 2,
- *   attention_mask_out 1, ffn_norm_input 2, ffn_input 2, activation_input 8, ffn2_input 8, ffn_mask_out 1: together 34 + 5as/h.
- * bert norms after each half instead: the inputs of its two norms replace the two norm outputs, the sum is the same. llama has no biases and no masks; SwiGLU keeps gate and up (and,
- * unfused, silu(gate)) and their product. Eager RMSNorm keeps an fp32 copy of its input instead of the 16-bit one, and the normalised rows before their weight. ReLU needs only its output. */
+ *   layer_input 2 (read by the first norm), qkv_input 2, query 2, key 2, value 2, softmax_output 2as/h,
+ *   attention_dropout_mask as/h, attention_probabilities 2as/h, projection_input 2,
+ *   attention_mask_out 1, ffn_norm_input 2, ffn_input 2, activation_input 8, ffn2_input 8, ffn_mask_out 1:
+ *   together 34 + 5as/h.
+ * bert norms after each half instead: the inputs of its two norms replace the two norm outputs, the sum is the
+ * same. llama has no biases and no masks; SwiGLU keeps gate and up (and,
+ * unfused, silu(gate)) and their product. Eager RMSNorm keeps an fp32 copy of its input instead of the 16-bit
+ * one, and the normalised rows before their weight. ReLU needs only its output. */
 #include "sim/base/check.h"
 #include "sim/model/layer_build.h"
 
-static double area(int64_t rows, int64_t columns)
-{
-    return (double)rows * (double)columns;
-}
-
-/* Bytes of rows of the sequence-parallel region, and of whole rows. */
-static double local_rows(const struct layer_builder *b)
-{
-    return area(b->rows, b->hidden) * b->element;
-}
-
-static double whole_rows(const struct layer_builder *b)
-{
-    return area(b->tokens, b->hidden) * b->element;
-}
-
 static double scores_bytes(const struct layer_builder *b)
 {
-    return area(b->batch * b->heads, b->sequence) * (double)b->sequence * b->element;
+    return layer_area(b->batch * b->heads, b->sequence) * (double)b->sequence * b->element;
 }
 
 static bool post_norm(const struct layer_builder *b)
@@ -64,12 +52,13 @@ static double vector_elements(const struct layer_builder *b)
     return elements;
 }
 
-/* A norm in front of a half: saves its output (the half's input). Eager RMSNorm keeps the fp32 input, of which the 16-bit input that it replaces is already counted. */
+/* A norm in front of a half: saves its output (the half's input). Eager RMSNorm keeps the fp32 input, of which the
+ * 16-bit input that it replaces is already counted. */
 static uint32_t forward_norm(struct layer_builder *b, const char *name, const char *output)
 {
-    double bytes = local_rows(b);
+    double bytes = layer_rows_bytes(b);
     if (b->model->norm == MODEL_RMS_NORM && !b->shape->fused_kernels) {
-        double wide = area(b->rows, b->hidden) * 4.0;
+        double wide = layer_area(b->rows, b->hidden) * 4.0;
         live_close(b, save_tensor(b, "rms_norm_fp32_input", wide > bytes ? wide - bytes : 0.0, false, false));
         live_close(b, save_tensor(b, "rms_norm_normalised", bytes, false, false));
     }
@@ -84,8 +73,8 @@ static uint32_t gather_input(struct layer_builder *b, const char *name)
     if (!b->sequence_parallel) {
         return LIVE_NONE;
     }
-    uint32_t live = live_open(b, whole_rows(b));
-    op_collective(b, name, LAYER_ALL_GATHER, whole_rows(b), false);
+    uint32_t live = live_open(b, layer_tokens_bytes(b));
+    op_collective(b, name, LAYER_ALL_GATHER, layer_tokens_bytes(b), false);
     return live;
 }
 
@@ -93,22 +82,23 @@ static uint32_t gather_input(struct layer_builder *b, const char *name)
 static uint32_t reduce_output(struct layer_builder *b, const char *name, uint32_t partial)
 {
     if (b->sequence_parallel) {
-        uint32_t live = live_open(b, local_rows(b));
-        op_collective(b, name, LAYER_REDUCE_SCATTER, whole_rows(b), false);
+        uint32_t live = live_open(b, layer_rows_bytes(b));
+        op_collective(b, name, LAYER_REDUCE_SCATTER, layer_tokens_bytes(b), false);
         live_close(b, partial);
         return live;
     }
     if (b->parallel) {
-        op_collective(b, name, LAYER_ALL_REDUCE, whole_rows(b), false);
+        op_collective(b, name, LAYER_ALL_REDUCE, layer_tokens_bytes(b), false);
     }
     return partial;
 }
 
-/* Bias, dropout and residual addition after each half. Eager code adds the bias inside the GEMM's epilogue unless the group's sum stands between. */
+/* Bias, dropout and residual addition after each half. Eager code adds the bias inside the GEMM's epilogue unless
+ * the group's sum stands between. */
 static void forward_residual(struct layer_builder *b, const char *name, const char *mask, bool bias, bool joins)
 {
     bool drops = b->model->dropout > 0;
-    double rows = local_rows(b), mask_bytes = drops ? area(b->rows, b->hidden) : 0.0;
+    double rows = layer_rows_bytes(b), mask_bytes = drops ? layer_area(b->rows, b->hidden) : 0.0;
     if (drops) {
         live_close(b, save_tensor(b, mask, mask_bytes, false, false));
     }
@@ -126,13 +116,14 @@ static void forward_residual(struct layer_builder *b, const char *name, const ch
     }
 }
 
-/* Rotation of queries and keys: eager code makes five kernels of each (multiply, negate half, concatenate, multiply, add): 5.5 reads and 4.5 writes of an element. */
+/* Rotation of queries and keys: eager code makes five kernels of each (multiply, negate half, concatenate, multiply,
+ * add): 5.5 reads and 4.5 writes of an element. */
 static void rotary(struct layer_builder *b, const char *name)
 {
     if (b->model->positions != MODEL_ROTARY) {
         return;
     }
-    double bytes = area(b->tokens, b->query + b->key) * b->element;
+    double bytes = layer_area(b->tokens, b->query + b->key) * b->element;
     bool fused = b->shape->fused_kernels;
     op_stream(b, name, KERNEL_ELEMENTWISE, fused ? 2 : 10, b->tokens, b->query + b->key, fused ? bytes : 5.5 * bytes,
               fused ? bytes : 4.5 * bytes);
@@ -142,7 +133,8 @@ static void forward_qkv(struct layer_builder *b, uint32_t saved[3])
 {
     bool expand = repeats_keys(b);
     int64_t key = expand ? b->query : b->key;
-    double key_bytes = area(b->tokens, b->key) * b->element, query_bytes = area(b->tokens, b->query) * b->element;
+    double key_bytes = layer_area(b->tokens, b->key) * b->element,
+           query_bytes = layer_area(b->tokens, b->query) * b->element;
     bool rotates = b->model->positions == MODEL_ROTARY;
     uint32_t raw = rotates || expand ? live_open(b, query_bytes + 2.0 * key_bytes) : LIVE_NONE;
     if (raw == LIVE_NONE) {
@@ -164,8 +156,8 @@ static void forward_qkv(struct layer_builder *b, uint32_t saved[3])
     }
     if (raw != LIVE_NONE) {
         saved[0] = save_tensor(b, "query", query_bytes, false, false);
-        saved[1] = save_tensor(b, "key", area(b->tokens, key) * b->element, false, false);
-        saved[2] = save_tensor(b, "value", area(b->tokens, key) * b->element, false, false);
+        saved[1] = save_tensor(b, "key", layer_area(b->tokens, key) * b->element, false, false);
+        saved[2] = save_tensor(b, "value", layer_area(b->tokens, key) * b->element, false, false);
     }
     rotary(b, "rotary");
     if (expand) {
@@ -179,11 +171,11 @@ static void forward_qkv(struct layer_builder *b, uint32_t saved[3])
 static uint32_t forward_core(struct layer_builder *b, const uint32_t qkv[3])
 {
     const struct model *m = b->model;
-    double context = area(b->tokens, b->query) * b->element, scores = scores_bytes(b);
+    double context = layer_area(b->tokens, b->query) * b->element, scores = scores_bytes(b);
     int64_t products = b->batch * b->heads, s = b->sequence, d = m->head_size;
     if (b->shape->flash_attention) {
         uint32_t live = save_tensor(b, "projection_input", context, false, true);
-        live_close(b, save_tensor(b, "softmax_statistics", 4.0 * area(b->tokens, b->heads), false, true));
+        live_close(b, save_tensor(b, "softmax_statistics", 4.0 * layer_area(b->tokens, b->heads), false, true));
         b->keep_next = b->shape->selective_ops;
         op_attention(b, false);
         for (unsigned i = 0; i < 3; i++) {
@@ -234,18 +226,18 @@ static void forward_attention(struct layer_builder *b)
     live_close(b, gathered);
     live_close(b, input);
     uint32_t context = forward_core(b, qkv);
-    uint32_t output = live_open(b, whole_rows(b));
+    uint32_t output = live_open(b, layer_tokens_bytes(b));
     op_projection(b, "projection_gemm", b->tokens, b->hidden, b->query);
     live_close(b, context);
     output = reduce_output(b, b->sequence_parallel ? "projection_reduce_scatter" : "projection_all_reduce", output);
     if (post_norm(b)) {
-        uint32_t norm_input = save_tensor(b, "attention_norm_input", local_rows(b), false, false);
+        uint32_t norm_input = save_tensor(b, "attention_norm_input", layer_rows_bytes(b), false, false);
         forward_residual(b, "attention_bias_dropout_add", "attention_output_mask", b->model->projection_bias, true);
         live_close(b, output);
-        uint32_t ffn_input = save_tensor(b, "ffn_input", local_rows(b), false, false);
+        uint32_t ffn_input = save_tensor(b, "ffn_input", layer_rows_bytes(b), false, false);
         op_norm(b, "attention_norm", b->rows);
         live_close(b, norm_input);
-        live_close(b, ffn_input);
+        b->residual = ffn_input;
         return;
     }
     if (b->model->parallel_residual) {
@@ -253,7 +245,7 @@ static void forward_attention(struct layer_builder *b)
         forward_residual(b, "attention_bias_dropout", "attention_output_mask", b->model->projection_bias, false);
         return;
     }
-    live_close(b, save_tensor(b, "ffn_norm_input", local_rows(b), false, false));
+    b->residual = save_tensor(b, "ffn_norm_input", layer_rows_bytes(b), false, false);
     forward_residual(b, "attention_bias_dropout_add", "attention_output_mask", b->model->projection_bias, true);
     live_close(b, output);
 }
@@ -261,7 +253,7 @@ static void forward_attention(struct layer_builder *b)
 /* Bias and activation: returns the lifetime of the second GEMM's input. */
 static uint32_t forward_activation(struct layer_builder *b, uint32_t first)
 {
-    double width = area(b->tokens, b->ffn) * b->element;
+    double width = layer_area(b->tokens, b->ffn) * b->element;
     bool fused = b->shape->fused_kernels, gated = b->model->activation == MODEL_SWIGLU;
     if (gated && !fused) {
         live_close(b, save_tensor(b, "silu_output", width, false, false));
@@ -281,7 +273,7 @@ static uint32_t forward_activation(struct layer_builder *b, uint32_t first)
 static void forward_ffn(struct layer_builder *b)
 {
     const struct model *m = b->model;
-    double width = area(b->tokens, b->ffn) * b->element;
+    double width = layer_area(b->tokens, b->ffn) * b->element;
     uint32_t input = post_norm(b) ? LIVE_NONE : forward_norm(b, "ffn_norm", "ffn_input");
     uint32_t gathered = gather_input(b, "ffn1_all_gather");
     uint32_t first, up = LIVE_NONE;
@@ -303,36 +295,38 @@ static void forward_ffn(struct layer_builder *b)
     live_close(b, input);
     uint32_t second = forward_activation(b, first);
     live_close(b, up);
-    uint32_t output = live_open(b, whole_rows(b));
+    uint32_t output = live_open(b, layer_tokens_bytes(b));
     op_projection(b, "ffn2_gemm", b->tokens, b->hidden, b->ffn);
     live_close(b, second);
     output = reduce_output(b, b->sequence_parallel ? "ffn2_reduce_scatter" : "ffn2_all_reduce", output);
     if (post_norm(b)) {
-        uint32_t norm_input = save_tensor(b, "ffn_norm_input", local_rows(b), false, false);
+        uint32_t norm_input = save_tensor(b, "ffn_norm_input", layer_rows_bytes(b), false, false);
         forward_residual(b, "ffn_bias_dropout_add", "ffn_output_mask", m->ffn_bias, true);
         live_close(b, output);
-        live_open(b, local_rows(b)); /* the layer's output */
+        live_close(b, b->residual);
+        live_open(b, layer_rows_bytes(b)); /* the layer's output */
         op_norm(b, "ffn_norm", b->rows);
         live_close(b, norm_input);
         return;
     }
-    live_open(b, local_rows(b)); /* the layer's output */
+    live_open(b, layer_rows_bytes(b)); /* the layer's output */
     forward_residual(b, "ffn_bias_dropout_add", "ffn_output_mask", m->ffn_bias, true);
     if (m->parallel_residual) {
-        op_stream(b, "parallel_residual_add", KERNEL_ELEMENTWISE, 1, b->rows, b->hidden, 2.0 * local_rows(b),
-                  local_rows(b));
+        op_stream(b, "parallel_residual_add", KERNEL_ELEMENTWISE, 1, b->rows, b->hidden, 2.0 * layer_rows_bytes(b),
+                  layer_rows_bytes(b));
     }
     live_close(b, output);
+    live_close(b, b->residual);
 }
 
 /* Gradient through dropout and bias of a half: returns the gradient of the row-parallel GEMM's output. */
 static uint32_t residual_backward(struct layer_builder *b, const char *dropout, const char *bias_name, bool bias)
 {
-    double rows = local_rows(b);
+    double rows = layer_rows_bytes(b);
     uint32_t gradient = LIVE_NONE;
     if (b->model->dropout > 0) {
         gradient = live_open(b, rows);
-        op_stream(b, dropout, KERNEL_ELEMENTWISE, 1, b->rows, b->hidden, rows + area(b->rows, b->hidden), rows);
+        op_stream(b, dropout, KERNEL_ELEMENTWISE, 1, b->rows, b->hidden, rows + layer_area(b->rows, b->hidden), rows);
     }
     if (bias) {
         op_bias_gradient(b, bias_name, b->rows, b->hidden);
@@ -343,7 +337,7 @@ static uint32_t residual_backward(struct layer_builder *b, const char *dropout, 
 /* Gradient of the activation: returns that of the first GEMM's output. Eager SwiGLU: two products, then silu's own. */
 static uint32_t activation_backward(struct layer_builder *b, uint32_t gradient)
 {
-    double width = area(b->tokens, b->ffn) * b->element;
+    double width = layer_area(b->tokens, b->ffn) * b->element;
     bool gated = b->model->activation == MODEL_SWIGLU, fused = b->shape->fused_kernels;
     uint32_t live = live_open(b, gated ? 2.0 * width : width);
     if (gated) {
@@ -362,7 +356,7 @@ static uint32_t activation_backward(struct layer_builder *b, uint32_t gradient)
 /* The norm in front of a half, and the addition of the gradient that came round it. Closes both. */
 static uint32_t norm_backward(struct layer_builder *b, const char *name, uint32_t inner, uint32_t outer)
 {
-    double rows = local_rows(b);
+    double rows = layer_rows_bytes(b);
     uint32_t gradient = live_open(b, rows);
     op_norm_backward(b, name, b->rows);
     live_close(b, inner);
@@ -393,7 +387,8 @@ static uint32_t ffn_inner_backward(struct layer_builder *b)
     return column_backward(b, b->sequence_parallel ? &first_gathered : &first_reduced, b->hidden, parts, count, first);
 }
 
-/* Softmax and its neighbours, backward over the scores: Megatron's fused kernel is one; eager code differentiates mask and scale too. */
+/* Softmax and its neighbours, backward over the scores: Megatron's fused kernel is one; eager code differentiates
+ * mask and scale too. */
 static uint32_t scores_backward(struct layer_builder *b, uint32_t gradient)
 {
     double scores = scores_bytes(b);
@@ -420,12 +415,12 @@ static uint32_t scores_backward(struct layer_builder *b, uint32_t gradient)
 static uint32_t core_backward(struct layer_builder *b, uint32_t context)
 {
     int64_t products = b->batch * b->heads, s = b->sequence, d = b->model->head_size;
-    double wide = area(b->tokens, b->query) * b->element, narrow = area(b->tokens, b->key) * b->element;
+    double wide = layer_area(b->tokens, b->query) * b->element, narrow = layer_area(b->tokens, b->key) * b->element;
     double key = repeats_keys(b) ? wide : narrow;
     uint32_t heads_first = LIVE_NONE, gradients;
     if (b->shape->flash_attention) {
         gradients = live_open(b, wide + 2.0 * key);
-        uint32_t fp32 = live_open(b, area(b->tokens, b->query) * 4.0); /* dQ is summed in fp32 */
+        uint32_t fp32 = live_open(b, layer_area(b->tokens, b->query) * 4.0); /* dQ is summed in fp32 */
         op_attention(b, true);
         live_close(b, fp32);
         live_close(b, context);
@@ -491,7 +486,7 @@ static uint32_t attention_inner_backward(struct layer_builder *b)
 static uint32_t post_norm_half_backward(struct layer_builder *b, const char *norm, uint32_t output,
                                         uint32_t (*half)(struct layer_builder *))
 {
-    double rows = local_rows(b);
+    double rows = layer_rows_bytes(b);
     uint32_t outer = live_open(b, rows);
     op_norm_backward(b, norm, b->rows);
     live_close(b, output);
@@ -505,7 +500,7 @@ static uint32_t post_norm_half_backward(struct layer_builder *b, const char *nor
 
 static void backward(struct layer_builder *b)
 {
-    uint32_t output = live_open(b, local_rows(b)); /* the gradient that comes in */
+    uint32_t output = live_open(b, layer_rows_bytes(b)); /* the gradient that comes in */
     if (post_norm(b)) {
         output = post_norm_half_backward(b, "ffn_norm_backward", output, ffn_inner_backward);
         output = post_norm_half_backward(b, "attention_norm_backward", output, attention_inner_backward);
@@ -535,7 +530,8 @@ static void count_parameters(struct layer_builder *b)
 
 void build_transformer(struct layer_builder *b)
 {
-    save_input(b, "layer_input", local_rows(b));
+    b->residual = LIVE_NONE;
+    save_input(b, "layer_input", layer_rows_bytes(b));
     forward_attention(b);
     forward_ffn(b);
     b->graph->forward_count = b->graph->op_count;

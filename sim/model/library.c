@@ -1,4 +1,5 @@
-/* The library of models: one table row each, with the paper or repository its numbers come from. Compiled in, so that the binary finds it anywhere. */
+/* The library of models: one table row each, with the paper or repository its numbers come from. Compiled in, so
+ * that the binary finds it anywhere. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,11 @@
-/* The model description: one transformer (or vision transformer) as numbers, from a library name, a Hugging Face config.json, or an inline
+/* The model description: one transformer (or vision transformer) as numbers, from a library name, a Hugging Face
+ * config.json, or an inline
  * object of a scenario.
  *
- * Families: gpt (pre-norm decoder, learned positions, GELU, biases, tied head), bert (post-norm encoder, segment embeddings, MLM head),
- * llama (RMSNorm, rotary, SwiGLU, GQA, no biases), vit (patch embedding, encoder, classifier). The family gives the defaults and the order of norms; every
+ * Families: gpt (pre-norm decoder, learned positions, GELU, biases, tied head), bert (post-norm encoder, segment
+ * embeddings, MLM head),
+ * llama (RMSNorm, rotary, SwiGLU, GQA, no biases), vit (patch embedding, encoder, classifier). The family gives
+ * the defaults and the order of norms; every
  * field below may differ from them. All quantities are element counts; a model knows no time and no machine.
  *
  *     struct model model;
@@ -80,21 +83,26 @@ struct model {
     double published_parameters; /* 0 when not known: for tests and for `memwall list`; may be rounded as published */
 };
 
-/* From a library name ("gpt3-175b"), a path to a config.json (a name with '/' or ending in ".json"; taken from the working folder, or else from the folder of the scenario's file), or an
+/* From a library name ("gpt3-175b"), a path to a config.json (a name with '/' or ending in ".json"; taken from the
+ * working folder, or else from the folder of the scenario's file), or an
  * inline object:
  *   {"family":"gpt","layers":24,"hidden":1024,"heads":16,"ffn":4096,"vocab":50257,"max_sequence":1024}
- * An inline object with "base" starts from that library model and changes what it names; one with "model_type" is read as a Hugging Face config.
+ * An inline object with "base" starts from that library model and changes what it names; one with "model_type" is
+ * read as a Hugging Face config.
  * Unknown names and keys suggest the nearest; each number has a range, named in the message. */
 enum status model_from_json(struct model *model, const struct json *value, struct error *error);
 enum status model_load(struct model *model, const char *name_or_path, struct error *error);
-/* A Hugging Face config already parsed. Unknown keys are allowed there (those files hold many). STATUS_UNSUPPORTED names the known model types. */
+/* A Hugging Face config already parsed. Unknown keys are allowed there (those files hold many). STATUS_UNSUPPORTED
+ * names the known model types. */
 enum status model_from_config(struct model *model, const struct json *config, struct error *error);
 /* Fill the defaults of a family: everything but the sizes. */
 void model_family_defaults(struct model *model, enum model_family family);
-/* Head sizes, divisibility, products that would overflow: STATUS_BAD_INPUT with what is wrong. Every loader ends with it. */
+/* Head sizes, divisibility, products that would overflow: STATUS_BAD_INPUT with what is wrong. Every loader ends
+ * with it. */
 enum status model_check(const struct model *model, struct error *error);
 
-/* The library: names in a fixed order, then aliases resolve to them. model_library_get never fails for a valid index. */
+/* The library: names in a fixed order, then aliases resolve to them. model_library_get never fails for a valid
+ * index. */
 uint32_t model_library_count(void);
 void model_library_get(uint32_t index, struct model *model);
 /* By name or alias; false when unknown. */
@@ -115,9 +123,12 @@ int64_t model_patches(const struct model *model);
 /* The output projection to the vocabulary exists (language models, or bert with its MLM head). */
 bool model_has_logits(const struct model *model);
 
-/* Model FLOPs of one step for `batch` sequences of length `sequence`, forward + backward without recomputation, as Megatron counts them
- * (Narayanan et al. 2021, SC21 eq. 3; Korthikanti et al. 2022 eq. 7-9 without the recomputation term): GEMMs and attention only, no causal discount.
- * For gpt: 72 B s l h^2 (1 + s/(6h) + V/(12 l h)). Other families: three times the FLOPs of their forward GEMMs (the patch projection twice: it has no input gradient). */
+/* Model FLOPs of one step for `batch` sequences of length `sequence`, forward + backward without recomputation, as
+ * Megatron counts them
+ * (Narayanan et al. 2021, SC21 eq. 3; Korthikanti et al. 2022 eq. 7-9 without the recomputation term): GEMMs and
+ * attention only, no causal discount.
+ * For gpt: 72 B s l h^2 (1 + s/(6h) + V/(12 l h)). Other families: three times the FLOPs of their forward GEMMs
+ * (the patch projection twice: it has no input gradient). */
 double model_step_flops(const struct model *model, double batch, double sequence);
 
 const char *model_family_word(enum model_family family);

@@ -1,4 +1,5 @@
-/* Hugging Face config.json files: which keys each model type uses, and what it means where a key is silent (the defaults of the transformers library's configuration
+/* Hugging Face config.json files: which keys each model type uses, and what it means where a key is silent (the
+ * defaults of the transformers library's configuration
  * classes). Unknown keys are allowed: these files hold many that do not change sizes. */
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +8,8 @@
 #include "sim/model/model.h"
 #include "sim/model/model_ranges.h"
 
-/* An integer under one of two names; *value stays when both are absent and it is not required. JSON null counts as absent. */
+/* An integer under one of two names; *value stays when both are absent and it is not required. JSON null counts as
+ * absent. */
 static enum status config_int(const struct json *config, const char *key, const char *other, bool required, int64_t min,
                               int64_t max, int64_t *value, struct error *error)
 {
@@ -40,7 +42,8 @@ static enum status config_real(const struct json *config, const char *key, doubl
     return child.node == NULL ? STATUS_OK : json_as_real(&child, 0, 0.99, value, error);
 }
 
-/* gelu, gelu_new, gelu_fast, quick_gelu ... are one cost; silu means SwiGLU only in the llama family, whose block has a gate. */
+/* gelu, gelu_new, gelu_fast, quick_gelu ... are one cost; silu means SwiGLU only in the llama family, whose block
+ * has a gate. */
 static enum status config_activation(const struct json *config, const char *key, struct model *model,
                                      struct error *error)
 {
@@ -269,7 +272,8 @@ enum { CONFIG_TYPE_COUNT = sizeof config_types / sizeof config_types[0] };
 static const char config_type_list[] = CONFIG_TABLE(X);
 #undef X
 
-/* The reader for this object, or NULL with *found the word it gives. A class name counts when the letters after its prefix start a word ("GPT2LMHeadModel", not
+/* The reader for this object, or NULL with *found the word it gives. A class name counts when the letters after its
+ * prefix start a word ("GPT2LMHeadModel", not
  * "Qwen2MoeForCausalLM"). */
 static enum status find_type(const struct json *config, const struct config_type **type, const char **found,
                              struct error *error)

@@ -15,7 +15,8 @@ WORDS(activation_words, MODEL_ACTIVATION_TABLE);
 WORDS(positions_words, MODEL_POSITIONS_TABLE);
 #undef X
 
-/* Plain members of an inline object: key, field, range. Read after the family's defaults (or the base model) are in place; those without a default are
+/* Plain members of an inline object: key, field, range. Read after the family's defaults (or the base model) are in
+ * place; those without a default are
  * required below. */
 #define INLINE_INT_TABLE(X)                                                                                            \
     X("layers", layers, 1, MODEL_LAYERS_MAX)                                                                           \

@@ -1,4 +1,5 @@
-/* The allowed range of each number of a model description, in one place: both loaders quote these in their messages. Chosen so that no product of the
+/* The allowed range of each number of a model description, in one place: both loaders quote these in their messages.
+ * Chosen so that no product of the
  * counts can overflow 63 bits: 2^20 x (2^20 + 3 x 2^24) x 10^4 < 2^60. */
 #ifndef MEMWALL_MODEL_MODEL_RANGES_H
 #define MEMWALL_MODEL_MODEL_RANGES_H

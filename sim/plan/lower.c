@@ -148,7 +148,7 @@ static enum status prepare(struct lowering *l)
         .virtual_stages = l->virtual_stages,
         .parameters = plan->order_parameters,
     };
-    TRY(request->order->check(&l->order_request, l->error));
+    TRY(order_check(request->order, &l->order_request, l->error));
     struct layer_shape shape = {
         .micro_batch = plan->micro_batch,
         .sequence = plan->sequence_length,
@@ -160,6 +160,8 @@ static enum status prepare(struct lowering *l)
         .flash_attention = request->software->flash_attention,
         .fused_kernels = request->software->fused_kernels,
         .separate_backward_weight = request->order->splits_backward,
+        .selective_ops = request->software->selective_ops,
+        .gradient_bytes = (int64_t)request->software->gradient_bytes,
     };
     for (uint32_t kind = 0; kind < LAYER_KIND_COUNT; kind++) {
         TRY(layer_graph_build(&l->graphs[kind], request->model, (enum layer_kind)kind, &shape, &l->arena, l->error));

@@ -51,6 +51,7 @@ enum { LANES_MAX = 64, PASS_ENDS = 16, NEXT_DEPENDENCIES_MAX = 64, NEXT_ACQUIRES
 struct activation {
     uint32_t buffer;
     uint32_t recomputed; /* split backward: recomputed tensors live until W */
+    uint32_t kept;       /* split backward: output gradients that W needs */
 };
 
 /* A gradient bucket being filled. */
@@ -90,6 +91,7 @@ struct rank_state {
     uint32_t *bucket_layers,
         *bucket_buffers;     /* layers in the bucket and their full gradients (ZeRO-2, 3) or SCHED_NONE */
     uint32_t *full_gradient; /* per layer: transient full gradient being filled, or SCHED_NONE */
+    bool host_must_wait;     /* transfers are under way that the host waits for before it issues more compute */
     uint8_t next_flags;      /* for the next op of any queue */
     uint32_t output;         /* what the pass being emitted will send: acquired by its last layer */
 };

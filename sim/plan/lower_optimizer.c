@@ -65,6 +65,25 @@ static void tied_embedding(struct lowering *l)
     builder_depends(l->builder, after);
 }
 
+/* Under sequence parallelism each tensor rank saw its part of the sequence: the gradients of what all hold alike (norms, biases) are summed. */
+static void replicated_gradients(struct lowering *l)
+{
+    struct rank_state *rank = l->rank;
+    if (rank->groups.tensor == SCHED_NONE || !l->request->plan->sequence_parallel) {
+        return;
+    }
+    double elements = 0;
+    for (uint32_t i = 0; i < rank->layer_count; i++) {
+        elements += rank->layers[i].graph->replicated_parameters;
+    }
+    if (elements > 0) {
+        const struct software *software = l->request->software;
+        lowering_collective(l, OP_ALL_REDUCE, rank->queues[QUEUE_COMPUTE], rank->groups.tensor,
+                            rank->groups.tensor_present, elements * software->gradient_bytes, software->gradient_dtype,
+                            PHASE_TENSOR_COMM);
+    }
+}
+
 /* The norm of all gradients: every rank waits for every other. Returns the op after which it is known. */
 static uint32_t gradient_norm(struct lowering *l)
 {
@@ -126,6 +145,7 @@ static void gather_weights(struct lowering *l, uint32_t after)
 void lowering_end_step(struct lowering *l)
 {
     const struct memory_policy *policy = l->request->policy;
+    replicated_gradients(l);
     lowering_flush_bucket(l);
     tied_embedding(l);
     uint32_t after = gradient_norm(l);

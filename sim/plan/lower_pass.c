@@ -40,25 +40,38 @@ uint32_t lowering_op(struct lowering *l, enum opcode opcode, uint32_t queue, uin
     return op;
 }
 
-/* Whatever goes on the compute queue takes up the pending dependencies and acquisitions. */
-static void take_pending(struct lowering *l, uint32_t op)
+/* Whatever goes on the compute queue takes up the pending dependencies. */
+static void take_dependencies(struct lowering *l)
 {
     struct rank_state *rank = l->rank;
     for (uint32_t i = 0; i < rank->next_dependency_count; i++) {
         builder_depends(l->builder, rank->next_dependencies[i]);
     }
-    for (uint32_t i = 0; i < rank->next_acquire_count; i++) {
-        builder_acquire(l->builder, rank->next_acquires[i]);
-    }
     rank->next_dependency_count = 0;
-    rank->next_acquire_count = 0;
-    rank->last_compute = op;
+}
+
+/* The host waits for what the next compute depends on, before it issues it. */
+static void wait_on_host(struct lowering *l)
+{
+    lowering_op(l, OP_MARK, l->rank->queues[QUEUE_COMPUTE], SCHED_NONE, PHASE_PIPELINE_COMM);
+    take_dependencies(l);
+    builder_flag(l->builder, OP_FLAG_HOST_WAITS);
+    l->rank->host_must_wait = false;
 }
 
 static uint32_t on_compute_queue(struct lowering *l, enum opcode opcode, uint32_t work, enum op_phase phase)
 {
-    uint32_t op = lowering_op(l, opcode, l->rank->queues[QUEUE_COMPUTE], work, phase);
-    take_pending(l, op);
+    struct rank_state *rank = l->rank;
+    if (rank->host_must_wait) {
+        wait_on_host(l);
+    }
+    uint32_t op = lowering_op(l, opcode, rank->queues[QUEUE_COMPUTE], work, phase);
+    take_dependencies(l);
+    for (uint32_t i = 0; i < rank->next_acquire_count; i++) {
+        builder_acquire(l->builder, rank->next_acquires[i]);
+    }
+    rank->next_acquire_count = 0;
+    rank->last_compute = op;
     return op;
 }
 
@@ -213,7 +226,9 @@ static void emit_forward(struct lowering *l, const struct lower_pass *pass)
     const struct lower_layer *layer = pass->layer;
     uint32_t saved =
         device_buffer(l, activation_bytes(l, layer, pass->micro_batch), BUFFER_ACTIVATION, "saved for backward");
-    uint32_t scratch = device_buffer(l, layer->graph->forward_transient_bytes, BUFFER_WORKSPACE, "forward pass");
+    bool saves = layer->recompute != RECOMPUTE_FULL;
+    double scratch_bytes = saves ? layer->graph->forward_transient_bytes : layer->graph->forward_unsaved_peak_bytes;
+    uint32_t scratch = device_buffer(l, scratch_bytes, BUFFER_WORKSPACE, "forward pass");
     lower_next_acquires(l, saved);
     lower_next_acquires(l, scratch);
     activation_of(l, layer, pass->micro_batch)->buffer = saved;
@@ -251,7 +266,8 @@ static void release_saved(struct lowering *l, const struct lower_pass *pass)
     struct activation *activation = activation_of(l, pass->layer, pass->micro_batch);
     release_at_last(l, activation->buffer);
     release_at_last(l, activation->recomputed);
-    *activation = (struct activation){ SCHED_NONE, SCHED_NONE };
+    release_at_last(l, activation->kept);
+    *activation = (struct activation){ SCHED_NONE, SCHED_NONE, SCHED_NONE };
     if (input_is_received(l, pass->layer, pass->micro_batch)) {
         uint32_t *boundary = boundary_of(l, pass->layer->chunk, pass->micro_batch);
         release_at_last(l, *boundary);
@@ -266,6 +282,12 @@ static void emit_backward(struct lowering *l, const struct lower_pass *pass)
     activation_of(l, layer, pass->micro_batch)->recomputed = emit_recompute(l, pass);
     uint32_t scratch = device_buffer(l, layer->graph->backward_transient_bytes, BUFFER_WORKSPACE, "backward pass");
     lower_next_acquires(l, scratch);
+    if (split) {
+        uint32_t kept =
+            device_buffer(l, layer->graph->weight_kept_bytes, BUFFER_ACTIVATION, "kept for weight gradients");
+        lower_next_acquires(l, kept);
+        activation_of(l, layer, pass->micro_batch)->kept = kept;
+    }
     emit_template(l, pass, split ? TEMPLATE_BACKWARD_INPUT : TEMPLATE_BACKWARD);
     release_at_last(l, scratch);
     if (!split) {
@@ -333,8 +355,8 @@ static enum template_kind pass_template_kind(const struct lowering *l, enum lowe
 static bool chunk_merges(const struct lowering *l, uint32_t chunk, enum lower_pass_kind kind)
 {
     const struct memory_policy *policy = l->request->policy;
-    if (l->request->plan->detail != DETAIL_STAGE || policy->before_pass != NULL || policy->after_pass != NULL ||
-        policy->gradient_ready != NULL ||
+    if (l->request->plan->detail != DETAIL_STAGE || l->request->order->splits_backward || policy->before_pass != NULL ||
+        policy->after_pass != NULL || policy->gradient_ready != NULL ||
         (l->replicas > 1 && (l->request->plan->zero_stage >= 2 || kind != LOWER_FORWARD))) {
         return false;
     }

@@ -1,7 +1,6 @@
 /* A rank: its devices, queues, spaces, layers, and the buffers that live all step long. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "sim/base/check.h"
 #include "sim/plan/lower_internal.h"
@@ -146,14 +145,10 @@ static void size_layer(const struct lowering *l, struct lower_layer *layer)
     const struct software *software = l->request->software;
     int64_t zero = l->request->plan->zero_stage;
     double share = 1.0 / l->replicas;
-    bool first_last_tied =
-        layer->kind == LAYER_HEAD && l->request->model->tied_head && l->stages * l->virtual_stages > 1;
     layer->parameters = layer->graph->parameters;
-    if (first_last_tied && l->stages > 1) {
-        /* The last stage keeps its own copy of the tied embedding (Megatron), with its own gradient and optimizer state. */
-        layer->parameters += (double)l->request->model->hidden *
-                             (double)model_padded_vocab(l->request->model, l->tensor, software->vocab_multiple) /
-                             l->tensor;
+    if (l->stages > 1) {
+        /* The last stage keeps its own copy of a tied embedding (Megatron), with its own gradient and optimizer state. */
+        layer->parameters += layer->graph->tied_parameters;
     }
     layer->owned_parameters = layer->parameters * (zero >= 1 ? share : 1);
     layer->weight_bytes = (uint64_t)ceil(layer->parameters * (zero >= 3 ? share : 1) * software->weight_bytes);
@@ -223,7 +218,7 @@ static enum status rank_arrays(struct lowering *l, struct rank_state *rank)
         return l->status;
     }
     for (size_t i = 0; i < activations; i++) {
-        rank->activations[i] = (struct activation){ SCHED_NONE, SCHED_NONE };
+        rank->activations[i] = (struct activation){ SCHED_NONE, SCHED_NONE, SCHED_NONE };
     }
     clear_ids(rank->boundary_in, (size_t)l->virtual_stages * l->micro_batches);
     clear_ids(rank->full_gradient, rank->layer_count);
@@ -257,7 +252,9 @@ enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, u
     l->rank = rank;
     if (!l->fold) {
         clear_ids(l->pair_groups, (size_t)l->stages * l->stages);
-        memset(l->group_sequence, 0, l->group_sequence_capacity * sizeof *l->group_sequence);
+    }
+    for (uint32_t i = 0; i < l->group_sequence_capacity; i++) {
+        l->group_sequence[i] = 0; /* each rank counts its collectives anew */
     }
     uint32_t count;
     uint32_t *devices = rank_devices(l, rank, &count);

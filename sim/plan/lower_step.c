@@ -28,17 +28,12 @@ static uint32_t holder(const struct lowering *l, uint32_t virtual_stage)
     return stage;
 }
 
-/* Without overlap a transfer waits for the compute before it and the compute after waits for it, as torch.distributed's stream semantics make it. */
-static void tag_transfer(struct lowering *l, uint32_t op, uint32_t chunk, uint32_t micro_batch)
+/* Without overlap a receive is posted after the compute before it, as torch.distributed's stream semantics make it; the compute after waits for it, and in a
+ * stack that synchronises so does the host. Sends are never waited for: their receiver may be passes away in an interleaved order. */
+static void await_receive(struct lowering *l, uint32_t op)
 {
-    const struct software *software = l->request->software;
-    builder_tag(l->builder, (uint16_t)micro_batch, (uint16_t)chunk, OP_TAG_NONE);
-    if (software->pipeline_synchronises) {
-        builder_flag(l->builder, OP_FLAG_HOST_WAITS);
-    }
-    if (!software->overlap_pipeline) {
-        lower_next_depends(l, op);
-    }
+    l->rank->host_must_wait = l->request->software->pipeline_synchronises;
+    lower_next_depends(l, op);
 }
 
 /* Receive what `producer` (a virtual stage) made; returns the buffer, or SCHED_NONE when it is made on this very rank. */
@@ -59,8 +54,8 @@ static uint32_t receive(struct lowering *l, bool backward, uint32_t producer, ui
     builder_acquire(l->builder, buffer);
     builder_depends(l->builder, after);
     builder_set_match(l->builder, lowering_transfer_match(l, backward, producer, micro_batch, peer, rank->stage));
-    tag_transfer(l, op, chunk, micro_batch);
-    lower_next_depends(l, op);
+    builder_tag(l->builder, (uint16_t)micro_batch, (uint16_t)chunk, OP_TAG_NONE);
+    await_receive(l, op);
     if (l->boundary_send_bytes < graph->boundary_bytes && rank->groups.tensor != SCHED_NONE) {
         /* scatter/gather optimization (Narayanan et al. 2021, section 4.1): each tensor rank got 1/t, NVLink puts it together */
         lowering_collective(l, OP_ALL_GATHER, rank->queues[QUEUE_COMPUTE], rank->groups.tensor,
@@ -92,12 +87,12 @@ static void send_output(struct lowering *l, bool backward, uint32_t producer, ui
     uint32_t queue = lane_queue(l, backward ? LANE_SEND_BACKWARD : LANE_SEND_FORWARD, peer);
     uint32_t work = builder_work_transfer(l->builder, l->boundary_send_bytes, false);
     uint32_t made_by = rank->last_compute;
-    uint32_t op = lowering_op(l, OP_SEND, queue, work, PHASE_PIPELINE_COMM);
+    lowering_op(l, OP_SEND, queue, work, PHASE_PIPELINE_COMM);
     builder_depends(l->builder, made_by);
     builder_read(l->builder, rank->output);
     builder_release(l->builder, rank->output);
     builder_set_match(l->builder, lowering_transfer_match(l, backward, producer, micro_batch, rank->stage, peer));
-    tag_transfer(l, op, chunk, micro_batch);
+    builder_tag(l->builder, (uint16_t)micro_batch, (uint16_t)chunk, OP_TAG_NONE);
     rank->output = SCHED_NONE;
 }
 

@@ -115,7 +115,7 @@ static enum status make_template(struct lowering *l, struct rank_state *rank, en
     }
     made->mergeable = true;
     bool overlap = l->request->software->overlap_tensor_parallel;
-    enum { PLAIN, FIRST_BESIDE, BESIDE } state = PLAIN; /* what the latest collective asks of the next kernels */
+    bool beside = false; /* the latest collective runs beside the one kernel that follows it */
     for (uint32_t i = 0; i < graph->op_count; i++) {
         const struct layer_op *op = &graph->ops[i];
         if (!takes(kind, graph, i)) {
@@ -123,23 +123,15 @@ static enum status make_template(struct lowering *l, struct rank_state *rank, en
         }
         if (op->collective != LAYER_NO_COLLECTIVE) {
             if (l->tensor > 1) {
-                bool beside = overlap && op->overlappable;
+                beside = overlap && op->overlappable;
                 add_collective(&maker, rank, op, beside);
-                state = beside ? FIRST_BESIDE : PLAIN;
             }
             continue;
         }
-        /* Beside an overlapped collective run the weight-gradient kernels that follow it, or the one kernel that follows; what comes after waits. */
-        if (state == BESIDE && op->pass != PASS_BACKWARD_WEIGHT) {
-            close_run(&maker);
-            state = PLAIN;
-        }
         add_kernel(&maker, op);
-        if (state == FIRST_BESIDE) {
-            state = BESIDE;
-        }
-        if (l->request->plan->detail == DETAIL_OP) {
+        if (beside || l->request->plan->detail == DETAIL_OP) {
             close_run(&maker);
+            beside = false;
         }
     }
     close_run(&maker);

@@ -10,6 +10,7 @@
 #include "sim/model/model.h"
 #include "sim/plan/plan.h"
 
+/* Must stay where it is: the cluster points into the machine. */
 struct scenario {
     char name[256];
     struct model model;
@@ -17,7 +18,8 @@ struct scenario {
     struct software software;
     struct cluster cluster;
     struct plan plan;
-    struct arena arena;
+    char notes[1024];   /* what is allowed but may not be meant, a line each; for standard error */
+    struct arena arena; /* owns the plan's arrays */
 };
 
 /* From an already edited document (see json_set for --set). On error nothing stays allocated. */

@@ -16,9 +16,8 @@ static uint32_t twin_next(const struct twin *twin, uint32_t slots)
 {
     uint32_t next = UINT32_MAX;
     for (uint32_t s = 0; s < slots; s++) {
-        if (twin->pending[s] &&
-            (next == UINT32_MAX || twin->at_ps[s] < twin->at_ps[next] ||
-             (twin->at_ps[s] == twin->at_ps[next] && twin->moment[s] < twin->moment[next]))) {
+        if (twin->pending[s] && (next == UINT32_MAX || twin->at_ps[s] < twin->at_ps[next] ||
+                                 (twin->at_ps[s] == twin->at_ps[next] && twin->moment[s] < twin->moment[next]))) {
             next = s;
         }
     }

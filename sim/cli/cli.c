@@ -1,0 +1,212 @@
+/* Flags, help, complaints: shared by all commands. */
+#include "sim/cli/cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/base/check.h"
+#include "sim/base/json.h"
+
+enum common_flag {
+    FLAG_SET = 1000,
+    FLAG_JSON,
+    FLAG_OUT,
+    FLAG_EXECUTOR,
+    FLAG_DETAIL,
+    FLAG_NO_FOLD,
+    FLAG_QUIET,
+    FLAG_HELP,
+    FLAG_FIRST_OWN
+};
+
+struct common {
+    const char *name, *argument, *help;
+    enum common_flag code;
+};
+
+static const struct common COMMON[] = {
+    { "set", "PATH=VALUE", "change a key of the scenario, e.g. --set parallel.tensor=4 (repeatable)", FLAG_SET },
+    { "json", NULL, "print one JSON document instead of text", FLAG_JSON },
+    { "out", "DIR", "write traces, CSV files and plots into DIR", FLAG_OUT },
+    { "executor", "NAME", "sim (default)", FLAG_EXECUTOR },
+    { "detail", "op|layer|stage", "how finely the schedule is cut (default layer)", FLAG_DETAIL },
+    { "no-fold", NULL, "build every rank, not one for all equal ones", FLAG_NO_FOLD },
+    { "quiet", NULL, "no progress on standard error", FLAG_QUIET },
+    { "help", NULL, "this text", FLAG_HELP },
+};
+enum { COMMON_COUNT = sizeof COMMON / sizeof COMMON[0], FLAGS_MAX = 48 };
+
+static void print_flag(const char *name, const char *argument, const char *help)
+{
+    char left[64];
+    snprintf(left, sizeof left, "--%s%s%s", name, argument != NULL ? " " : "", argument != NULL ? argument : "");
+    printf("  %-28s %s\n", left, help);
+}
+
+static void print_command_help(const struct cli_command *command, const struct cli_flag *more, uint32_t more_count)
+{
+    printf("memwall %s - %s\n\nusage: memwall %s %s\n\n%s\nflags:\n", command->name, command->summary, command->name,
+           command->usage, command->help);
+    for (uint32_t i = 0; i < more_count; i++) {
+        print_flag(more[i].name, more[i].argument, more[i].help);
+    }
+    for (int i = 0; i < COMMON_COUNT; i++) {
+        print_flag(COMMON[i].name, COMMON[i].argument, COMMON[i].help);
+    }
+}
+
+static enum exit_code usage_error(const struct cli_command *command, const char *what, const char *which)
+{
+    fprintf(stderr, "memwall %s: %s%s\nusage: memwall %s %s\nmemwall %s --help says more\n", command->name, what, which,
+            command->name, command->usage, command->name);
+    return EXIT_BAD_INPUT;
+}
+
+static enum exit_code unknown_flag(const struct cli_command *command, const char *flag, const struct option *options,
+                                   int count)
+{
+    const char *names[FLAGS_MAX];
+    for (int i = 0; i < count; i++) {
+        names[i] = options[i].name;
+    }
+    const char *word = flag != NULL ? flag : "";
+    while (*word == '-') {
+        word++;
+    }
+    char bare[64];
+    snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word, "="), word);
+    const char *near = nearest_word(bare, names, (size_t)count);
+    char message[192];
+    snprintf(message, sizeof message, "%s%s%s%s", bare, near != NULL ? "; did you mean --" : "",
+             near != NULL ? near : "", near != NULL ? "?" : "");
+    return usage_error(command, "unknown flag, or value missing: --", message);
+}
+
+/* Takes a common flag; false: usage error. */
+static bool take_common(struct cli_flags *flags, int code)
+{
+    switch ((enum common_flag)code) {
+    case FLAG_SET:
+        if (flags->set_count == SETS_MAX) {
+            return false;
+        }
+        flags->sets[flags->set_count++] = optarg;
+        break;
+    case FLAG_JSON: flags->json = true; break;
+    case FLAG_OUT: flags->out = optarg; break;
+    case FLAG_EXECUTOR: flags->executor = optarg; break;
+    case FLAG_DETAIL: flags->detail = optarg; break;
+    case FLAG_NO_FOLD: flags->no_fold = true; break;
+    case FLAG_QUIET: flags->quiet = true; break;
+    case FLAG_HELP:
+    case FLAG_FIRST_OWN: break;
+    }
+    return true;
+}
+
+bool cli_parse(const struct cli_command *command, int argc, char **argv, struct cli_flags *flags,
+               const struct cli_flag *more, uint32_t more_count, enum exit_code *code)
+{
+    struct option options[FLAGS_MAX] = { 0 };
+    int count = 0;
+    CHECK(more_count + COMMON_COUNT < FLAGS_MAX);
+    for (int i = 0; i < COMMON_COUNT; i++) {
+        options[count++] =
+            (struct option){ COMMON[i].name, COMMON[i].argument != NULL ? required_argument : no_argument, NULL,
+                             (int)COMMON[i].code };
+    }
+    for (uint32_t i = 0; i < more_count; i++) {
+        options[count++] = (struct option){ more[i].name, more[i].argument != NULL ? required_argument : no_argument,
+                                            NULL, (int)(FLAG_FIRST_OWN + i) };
+    }
+    *flags = (struct cli_flags){ .executor = "sim" };
+    *code = EXIT_BAD_INPUT;
+    optind = 1;
+    opterr = 0;
+    for (;;) {
+        int at = optind;
+        int found = getopt_long(argc, argv, "h", options, NULL);
+        if (found == -1) {
+            break;
+        }
+        if (found == 'h' || found == FLAG_HELP) {
+            print_command_help(command, more, more_count);
+            *code = EXIT_DONE;
+            return false;
+        }
+        if (found == '?') {
+            *code = unknown_flag(command, at < argc ? argv[at] : NULL, options, count);
+            return false;
+        }
+        if (found >= FLAG_FIRST_OWN) {
+            *more[found - FLAG_FIRST_OWN].value = optarg != NULL ? optarg : "1";
+        } else if (!take_common(flags, found)) {
+            *code = usage_error(command, "too many --set flags", "");
+            return false;
+        }
+    }
+    for (int i = optind; i < argc; i++) {
+        if (flags->positional_count == POSITIONALS_MAX || flags->positional_count == command->positional_max) {
+            *code = usage_error(command, "unexpected argument ", argv[i]);
+            return false;
+        }
+        flags->positionals[flags->positional_count++] = argv[i];
+    }
+    if (flags->positional_count < command->positional_min) {
+        *code = usage_error(command, "an argument is missing", "");
+        return false;
+    }
+    return true;
+}
+
+enum exit_code cli_complain(const struct error *error)
+{
+    char text[ERROR_MESSAGE_BYTES + ERROR_FILE_BYTES + ERROR_PATH_BYTES];
+    fprintf(stderr, "memwall: %s\n", error_text(error, text, sizeof text));
+    switch (error->status) {
+    case STATUS_BAD_INPUT:
+    case STATUS_NOT_FOUND:
+    case STATUS_UNSUPPORTED:
+    case STATUS_LIMIT: return EXIT_BAD_INPUT;
+    case STATUS_DOES_NOT_FIT: return EXIT_DOES_NOT_FIT;
+    case STATUS_OK:
+    case STATUS_NO_MEMORY:
+    case STATUS_IO:
+    case STATUS_DEADLOCK:
+    case STATUS_BAD_SCHEDULE:
+    case STATUS_BAD_TIMELINE:
+    case STATUS_EXECUTION:
+    case STATUS_COUNT: break;
+    }
+    return EXIT_FAILED;
+}
+
+enum exit_code cli_print(struct strbuf *out, enum exit_code code)
+{
+    bool failed = out->failed;
+    if (!failed && out->length > 0) {
+        failed = fwrite(out->text, 1, out->length, stdout) != out->length || fflush(stdout) != 0;
+    }
+    strbuf_free(out);
+    if (failed) {
+        fprintf(stderr, "memwall: standard output: %s\n", errno != 0 ? strerror(errno) : "out of memory");
+        return EXIT_FAILED;
+    }
+    return code;
+}
+
+bool cli_number(const char *flag, const char *text, double minimum, double maximum, double *value)
+{
+    char *end = NULL;
+    errno = 0;
+    *value = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(*value) || *value < minimum || *value > maximum) {
+        fprintf(stderr, "memwall: --%s: \"%s\" is not a number from %g to %g\n", flag, text, minimum, maximum);
+        return false;
+    }
+    return true;
+}

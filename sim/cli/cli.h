@@ -1,0 +1,56 @@
+/* The command line: the only place that reads arguments and environment, and prints.
+ *
+ * Standard output is the answer, standard error progress and complaints. Exit codes: see enum exit_code. */
+#ifndef MEMWALL_CLI_CLI_H
+#define MEMWALL_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/base/status.h"
+#include "sim/base/strbuf.h"
+
+enum exit_code { EXIT_DONE = 0, EXIT_BAD_INPUT = 1, EXIT_DOES_NOT_FIT = 2, EXIT_FAILED = 3 };
+
+enum { SETS_MAX = 64, POSITIONALS_MAX = 8 };
+
+/* The flags that several commands share. */
+struct cli_flags {
+    const char *positionals[POSITIONALS_MAX];
+    uint32_t positional_count;
+    const char *sets[SETS_MAX]; /* --set PATH=VALUE */
+    uint32_t set_count;
+    const char *out;      /* --out DIR, or NULL */
+    const char *executor; /* --executor, default "sim" */
+    const char *detail;   /* --detail, or NULL */
+    bool json, quiet, no_fold;
+};
+
+/* One more flag of a command: `value` gets the text (or "1" for flags without a value). */
+struct cli_flag {
+    const char *name;     /* without dashes */
+    const char *argument; /* its name in --help; NULL: no value */
+    const char *help;
+    const char **value;
+};
+
+struct cli_command {
+    const char *name, *usage, *summary, *help;
+    uint32_t positional_min, positional_max;
+    enum exit_code (*run)(int argc, char **argv);
+};
+
+extern const struct cli_command command_run, command_explain, command_schedule, command_pipeline, command_list;
+
+/* Parses argv[1..] for `command`; prints help or the complaint. Returns false when the command shall end with *code. */
+bool cli_parse(const struct cli_command *command, int argc, char **argv, struct cli_flags *flags,
+               const struct cli_flag *more, uint32_t more_count, enum exit_code *code);
+
+/* Complain on standard error and return the exit code of the error. */
+enum exit_code cli_complain(const struct error *error);
+/* Print to standard output and free; a short write is an error. */
+enum exit_code cli_print(struct strbuf *out, enum exit_code code);
+/* A number of a flag; complains and returns false when it is none or out of range. */
+bool cli_number(const char *flag, const char *text, double minimum, double maximum, double *value);
+
+#endif

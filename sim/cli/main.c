@@ -1,0 +1,54 @@
+/* memwall: dispatch to the commands. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/base/json.h"
+#include "sim/cli/cli.h"
+
+static const struct cli_command *const COMMANDS[] = { &command_run, &command_explain, &command_schedule,
+                                                      &command_pipeline, &command_list };
+enum { COMMAND_COUNT = sizeof COMMANDS / sizeof COMMANDS[0] };
+
+static void print_help(FILE *stream)
+{
+    fputs("memwall - what one training step of a large model costs on a machine, before you buy it\n\n"
+          "usage: memwall COMMAND [arguments]\n\n"
+          "commands:\n",
+          stream);
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        fprintf(stream, "  %-10s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
+    }
+    fputs("\nstart with:  memwall list scenarios\n"
+          "             memwall run scenarios/gpt3-175b-dgx-a100.json\n"
+          "             memwall COMMAND --help\n\n"
+          "exit codes: 0 done and it fits, 1 bad input or usage, 2 does not fit (the result is still printed), 3 "
+          "execution failed\n",
+          stream);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_BAD_INPUT;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        print_help(stdout);
+        return EXIT_DONE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("memwall %s\nexecutors: sim\n", MEMWALL_VERSION);
+        return EXIT_DONE;
+    }
+    const char *names[COMMAND_COUNT];
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        names[i] = COMMANDS[i]->name;
+        if (strcmp(argv[1], names[i]) == 0) {
+            return (int)COMMANDS[i]->run(argc - 1, argv + 1);
+        }
+    }
+    const char *near = nearest_word(argv[1], names, COMMAND_COUNT);
+    fprintf(stderr, "memwall: unknown command \"%s\"%s%s%s\nmemwall --help lists the commands\n", argv[1],
+            near != NULL ? "; did you mean \"" : "", near != NULL ? near : "", near != NULL ? "\"?" : "");
+    return EXIT_BAD_INPUT;
+}

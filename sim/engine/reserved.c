@@ -1,0 +1,200 @@
+#include "sim/engine/reserved.h"
+
+#include <string.h>
+
+#include "sim/base/check.h"
+#include "sim/core/blockalloc.h"
+
+#define UNLIMITED_BYTES (UINT64_C(1) << 62) /* the most that blockalloc takes */
+
+enum { PINNED_CLASSES = 63 };
+
+struct reserved_space {
+    struct blockalloc allocator;                                      /* device */
+    uint64_t runtime_bytes; /* device: live, of class runtime */
+    uint64_t held_bytes;    /* pinned: live and kept; device: runtime bytes that live at the start */
+    uint64_t peak_bytes;
+    uint32_t free_blocks[PINNED_CLASSES];                             /* pinned: by log2 of size */
+};
+
+struct dry_run {
+    const struct schedule *schedule;
+    struct reserved_space *spaces;
+    uint32_t *handles; /* [buffer_count]: of a live block, plus one; 0: not live */
+    struct arena arena;
+};
+
+static uint32_t log2_up(uint64_t bytes)
+{
+    return bytes <= 1 ? 0 : 64 - (uint32_t)__builtin_clzll(bytes - 1);
+}
+
+static uint64_t bytes_of(const struct sched_buffer *buffer)
+{
+    return buffer->copies > 1 && buffer->bytes > UNLIMITED_BYTES / buffer->copies ? UNLIMITED_BYTES
+                                                                                 : buffer->bytes * buffer->copies;
+}
+
+static void note_peak(struct reserved_space *space, uint64_t bytes)
+{
+    space->peak_bytes = space->peak_bytes < bytes ? bytes : space->peak_bytes;
+}
+
+static enum status get_on_device(struct dry_run *run, uint32_t index, uint32_t stream, struct error *error)
+{
+    const struct sched_buffer *buffer = &run->schedule->buffers[index];
+    struct reserved_space *space = &run->spaces[buffer->space];
+    uint32_t handle;
+    enum status status = blockalloc_get(&space->allocator, bytes_of(buffer), stream, &handle);
+    if (status == STATUS_DOES_NOT_FIT) {
+        space->allocator.config.capacity_bytes = UNLIMITED_BYTES; /* go on, so that the peak says how much is lacking */
+        status = blockalloc_get(&space->allocator, bytes_of(buffer), stream, &handle);
+    }
+    if (status != STATUS_OK) {
+        return error_set(error, status, "allocator model: %s", status_word(status));
+    }
+    run->handles[index] = handle + 1;
+    return STATUS_OK;
+}
+
+static void get_pinned(struct dry_run *run, uint32_t index)
+{
+    const struct sched_buffer *buffer = &run->schedule->buffers[index];
+    struct reserved_space *space = &run->spaces[buffer->space];
+    uint32_t size_class = log2_up(buffer->bytes);
+    CHECK(size_class < PINNED_CLASSES);
+    uint32_t reused = space->free_blocks[size_class] < buffer->copies ? space->free_blocks[size_class] : buffer->copies;
+    space->free_blocks[size_class] -= reused;
+    space->held_bytes += (uint64_t)(buffer->copies - reused) << size_class;
+    note_peak(space, space->held_bytes);
+    run->handles[index] = 1;
+}
+
+static enum status get(struct dry_run *run, uint32_t index, uint32_t stream, struct error *error)
+{
+    const struct sched_buffer *buffer = &run->schedule->buffers[index];
+    const uint8_t kind = run->schedule->spaces[buffer->space].kind;
+    struct reserved_space *space = &run->spaces[buffer->space];
+    if (run->handles[index] != 0) {
+        return STATUS_OK;
+    }
+    if (kind == SPACE_PINNED) {
+        get_pinned(run, index);
+    } else if (kind == SPACE_DEVICE && buffer->buffer_class == BUFFER_RUNTIME) {
+        space->runtime_bytes += bytes_of(buffer);
+        run->handles[index] = 1;
+    } else if (kind == SPACE_DEVICE) {
+        TRY(get_on_device(run, index, stream, error));
+    }
+    if (kind == SPACE_DEVICE) {
+        note_peak(space, space->runtime_bytes + space->allocator.stats.reserved_bytes);
+    }
+    return STATUS_OK;
+}
+
+static void put(struct dry_run *run, uint32_t index)
+{
+    const struct sched_buffer *buffer = &run->schedule->buffers[index];
+    const uint8_t kind = run->schedule->spaces[buffer->space].kind;
+    if (run->handles[index] == 0) {
+        return;
+    }
+    if (kind == SPACE_PINNED) {
+        run->spaces[buffer->space].free_blocks[log2_up(buffer->bytes)] += buffer->copies;
+    } else if (kind == SPACE_DEVICE && buffer->buffer_class == BUFFER_RUNTIME) {
+        run->spaces[buffer->space].runtime_bytes -= bytes_of(buffer);
+    } else if (kind == SPACE_DEVICE) {
+        blockalloc_put(&run->spaces[buffer->space].allocator, run->handles[index] - 1);
+    }
+    run->handles[index] = 0;
+}
+
+static enum blockalloc_kind kind_of(const struct software *software)
+{
+    if (software == NULL) {
+        return BLOCKALLOC_EXACT;
+    }
+    switch (software->allocator) {
+    case ALLOCATOR_EXACT: return BLOCKALLOC_EXACT;
+    case ALLOCATOR_BEST_FIT: return BLOCKALLOC_BEST_FIT;
+    case ALLOCATOR_CACHING: return BLOCKALLOC_CACHING;
+    }
+    CHECK(!"every allocator has a model");
+    return BLOCKALLOC_EXACT;
+}
+
+static enum status prepare(struct dry_run *run, const struct software *software, struct error *error)
+{
+    const struct schedule *s = run->schedule;
+    run->spaces = arena_array(&run->arena, struct reserved_space, s->space_count);
+    run->handles = arena_array(&run->arena, uint32_t, s->buffer_count);
+    if (run->spaces == NULL || run->handles == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the allocator model");
+    }
+    for (uint32_t b = 0; b < s->buffer_count; b++) {
+        const struct sched_buffer *buffer = &s->buffers[b];
+        if (buffer->buffer_class == BUFFER_RUNTIME && (buffer->flags & BUFFER_LIVE_AT_START)) {
+            run->spaces[buffer->space].held_bytes += bytes_of(buffer);
+        }
+    }
+    for (uint32_t i = 0; i < s->space_count; i++) {
+        if (s->spaces[i].kind != SPACE_DEVICE) {
+            run->spaces[i].held_bytes = 0;
+            continue;
+        }
+        uint64_t capacity = s->spaces[i].capacity_bytes, runtime = run->spaces[i].held_bytes;
+        capacity = capacity > runtime ? capacity - runtime : 0;
+        struct blockalloc_config config = { .kind = kind_of(software),
+                                            .capacity_bytes = capacity < UNLIMITED_BYTES ? capacity : UNLIMITED_BYTES };
+        TRY(blockalloc_init(&run->spaces[i].allocator, &config, error));
+    }
+    return STATUS_OK;
+}
+
+static enum status replay(struct dry_run *run, struct error *error)
+{
+    const struct schedule *s = run->schedule;
+    for (uint32_t b = 0; b < s->buffer_count; b++) {
+        if (s->buffers[b].flags & BUFFER_LIVE_AT_START) {
+            TRY(get(run, b, 0, error));
+        }
+    }
+    for (uint32_t i = 0; i < s->op_count; i++) {
+        const struct sched_op *op = &s->ops[i];
+        const uint32_t *acquires = sched_acquires(s, op), *releases = sched_releases(s, op);
+        for (uint32_t k = 0; k < op->acquire_count; k++) {
+            TRY(get(run, acquires[k], op->queue, error));
+        }
+        for (uint32_t k = 0; k < op->release_count; k++) {
+            put(run, releases[k]);
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status reserved_fill(const struct schedule *schedule, const struct software *software, struct space_use *spaces,
+                          struct error *error)
+{
+    struct dry_run run = { .schedule = schedule };
+    enum status status = STATUS_OK;
+    TRY_OR_FAIL(prepare(&run, software, error));
+    TRY_OR_FAIL(replay(&run, error));
+    for (uint32_t i = 0; i < schedule->space_count; i++) {
+        uint8_t kind = schedule->spaces[i].kind;
+        spaces[i].peak_reserved_bytes = kind == SPACE_DEVICE || kind == SPACE_PINNED ? run.spaces[i].peak_bytes
+                                                                                   : spaces[i].peak_bytes;
+    }
+    for (uint32_t i = 0; i < schedule->space_count; i++) {
+        uint32_t parent = schedule->spaces[i].parent;
+        if (parent != SCHED_NONE && schedule->spaces[i].kind == SPACE_PINNED &&
+            spaces[i].peak_reserved_bytes > spaces[i].peak_bytes) {
+            spaces[parent].peak_reserved_bytes += spaces[i].peak_reserved_bytes - spaces[i].peak_bytes;
+        }
+    }
+fail:
+    for (uint32_t i = 0; run.spaces != NULL && i < schedule->space_count; i++) {
+        blockalloc_destroy(&run.spaces[i].allocator);
+    }
+    arena_free(&run.arena);
+    return status;
+}

@@ -1,0 +1,614 @@
+/* The JSON form, both ways: an object of arrays in the order of the text form; what is absent has its default, so that printing writes no defaults. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/base/array.h"
+#include "sim/base/check.h"
+#include "sim/base/json.h"
+#include "sim/base/json_write.h"
+#include "sim/ir/schedule_load.h"
+#include "sim/ir/schedule_text.h"
+
+/* The lists of an op by key. */
+static const char *list_key(unsigned list)
+{
+    static const char *const keys[LIST_COUNT] = { "acquire", "release", "read", "write", "after" };
+    return keys[list];
+}
+
+/* -- printing -- */
+
+/* One record a line. */
+static void record_begin(struct json_writer *w)
+{
+    jw_object(w, NULL);
+    w->compact = true;
+}
+
+static void record_end(struct json_writer *w)
+{
+    jw_end(w);
+    w->compact = false;
+}
+
+static void write_numbers(struct json_writer *w, const char *key, const uint32_t *items, uint32_t count)
+{
+    bool compact = w->compact;
+    jw_array(w, key);
+    w->compact = true;
+    for (uint32_t i = 0; i < count; i++) {
+        jw_uint(w, NULL, items[i]);
+    }
+    jw_end(w);
+    w->compact = compact;
+}
+
+static void write_flags(struct json_writer *w, enum vocabulary_of words, uint32_t flags)
+{
+    if (flags != 0) {
+        jw_array(w, "flags");
+        for (size_t i = 0; flags >> i != 0; i++) {
+            if ((flags >> i & 1u) != 0) {
+                jw_string(w, NULL, vocabulary(words).words[i]);
+            }
+        }
+        jw_end(w);
+    }
+}
+
+static void write_places(struct json_writer *w, const struct schedule *s)
+{
+    jw_array(w, "spaces");
+    for (uint32_t i = 0; i < s->space_count; i++) {
+        const struct sched_space *x = &s->spaces[i];
+        record_begin(w);
+        jw_string(w, "kind", space_kind_word((enum space_kind)x->kind));
+        jw_uint(w, "location", x->location);
+        if (x->capacity_bytes != UINT64_MAX) {
+            jw_uint(w, "capacity_bytes", x->capacity_bytes);
+        }
+        if (x->parent != SCHED_NONE) {
+            jw_uint(w, "parent", x->parent);
+        }
+        jw_string(w, "label", sched_label(s, x->label));
+        record_end(w);
+    }
+    jw_end(w);
+    jw_array(w, "groups");
+    for (uint32_t i = 0; i < s->group_count; i++) {
+        const struct sched_group *x = &s->groups[i];
+        record_begin(w);
+        jw_uint(w, "instances", x->instance_count);
+        write_numbers(w, "members", s->group_members + x->first_member, x->member_count * x->instance_count);
+        jw_string(w, "label", sched_label(s, x->label));
+        record_end(w);
+    }
+    jw_end(w);
+}
+
+static void write_kernels(struct json_writer *w, const struct schedule *s)
+{
+    jw_array(w, "kernels");
+    for (uint32_t i = 0; i < s->kernel_count; i++) {
+        const struct kernel *k = &s->kernels[i];
+        record_begin(w);
+        jw_string(w, "class", kernel_class_word((enum kernel_class)k->kernel_class));
+        jw_string(w, "dtype", dtype_word((enum dtype)k->dtype));
+        if (k->kernel_class == KERNEL_GEMM) {
+            jw_string(w, "layout", vocabulary(WORDS_LAYOUT).words[k->layout]);
+        }
+        jw_uint(w, "launches", k->launches);
+        jw_uint(w, "batch", k->batch);
+        jw_uint(w, "m", k->m);
+        jw_uint(w, "n", k->n);
+        jw_uint(w, "k", k->k);
+        jw_real(w, "flops", k->flops + 0.0); /* -0 + 0 is 0 */
+        jw_real(w, "bytes_read", k->bytes_read + 0.0);
+        jw_real(w, "bytes_written", k->bytes_written + 0.0);
+        write_flags(w, WORDS_KERNEL_FLAG, k->flags);
+        record_end(w);
+    }
+    jw_end(w);
+}
+
+static void write_work(struct json_writer *w, const struct schedule *s, const struct sched_work *x)
+{
+    record_begin(w);
+    jw_string(w, "kind", work_kind_word((enum work_kind)x->kind));
+    switch ((enum work_kind)x->kind) {
+    case WORK_KERNELS:
+        jw_array(w, "items");
+        for (uint32_t i = 0; i < x->item_count; i++) {
+            const struct work_item *item = &s->work_items[x->first_item + i];
+            jw_object(w, NULL);
+            jw_uint(w, item->kind == ITEM_KERNEL ? "kernel" : "collective", item->index);
+            if (item->passes != 0) {
+                jw_uint(w, "passes", item->passes);
+            }
+            jw_end(w);
+        }
+        jw_end(w);
+        break;
+    case WORK_COLLECTIVE:
+        jw_uint(w, "group", x->group);
+        jw_string(w, "dtype", dtype_word((enum dtype)x->dtype));
+        jw_real(w, "bytes", x->bytes + 0.0);
+        break;
+    case WORK_TRANSFER:
+        jw_real(w, "bytes", x->bytes + 0.0);
+        if (x->pageable != 0) {
+            jw_bool(w, "pageable", true);
+        }
+        break;
+    case WORK_HOST_OPTIMIZER: jw_real(w, "parameters", x->parameters + 0.0); break;
+    case WORK_FIXED: jw_int(w, "fixed_ps", x->fixed_ps); break;
+    case WORK_NONE:
+    case WORK_KIND_COUNT: break;
+    }
+    record_end(w);
+}
+
+static void write_buffers(struct json_writer *w, const struct schedule *s)
+{
+    jw_array(w, "matches");
+    for (uint32_t i = 0; i < s->match_count; i++) {
+        record_begin(w);
+        jw_uint(w, "group", s->matches[i].group);
+        jw_uint(w, "op_count", s->matches[i].op_count);
+        record_end(w);
+    }
+    jw_end(w);
+    jw_array(w, "buffers");
+    for (uint32_t i = 0; i < s->buffer_count; i++) {
+        const struct sched_buffer *x = &s->buffers[i];
+        record_begin(w);
+        jw_uint(w, "space", x->space);
+        jw_string(w, "class", buffer_class_word((enum buffer_class)x->buffer_class));
+        jw_uint(w, "bytes", x->bytes);
+        if (x->copies != 1) {
+            jw_uint(w, "copies", x->copies);
+        }
+        write_flags(w, WORDS_BUFFER_FLAG, x->flags);
+        jw_string(w, "label", sched_label(s, x->label));
+        record_end(w);
+    }
+    jw_end(w);
+}
+
+static void write_tag(struct json_writer *w, const char *key, uint16_t tag)
+{
+    if (tag != OP_TAG_NONE) {
+        jw_uint(w, key, tag);
+    }
+}
+
+static void write_op(struct json_writer *w, const struct schedule *s, const struct sched_op *op)
+{
+    const uint32_t *lists[LIST_COUNT] = { sched_acquires(s, op), sched_releases(s, op), sched_reads(s, op),
+                                          sched_writes(s, op), s->dependencies + op->first_dependency };
+    const uint32_t counts[LIST_COUNT] = { op->acquire_count, op->release_count, op->read_count, op->write_count,
+                                          op->dependency_count };
+    record_begin(w);
+    jw_string(w, "op", opcode_word((enum opcode)op->opcode));
+    jw_uint(w, "queue", op->queue);
+    jw_string(w, "phase", op_phase_word((enum op_phase)op->phase));
+    if (op->work != SCHED_NONE) {
+        jw_uint(w, "work", op->work);
+    }
+    if (op->match != SCHED_NONE) {
+        jw_uint(w, "match", op->match);
+    }
+    write_tag(w, "micro_batch", op->micro_batch);
+    write_tag(w, "chunk", op->chunk);
+    write_tag(w, "layer", op->layer);
+    write_flags(w, WORDS_OP_FLAG, op->flags);
+    for (unsigned i = 0; i < LIST_COUNT; i++) {
+        if (counts[i] != 0) {
+            write_numbers(w, list_key(i), lists[i], counts[i]);
+        }
+    }
+    record_end(w);
+}
+
+static void write_ranks(struct json_writer *w, const struct schedule *s)
+{
+    jw_array(w, "ranks");
+    for (uint32_t r = 0, queue = 0; r < s->rank_count; r++) {
+        const struct sched_rank *x = &s->ranks[r];
+        jw_object(w, NULL);
+        jw_string(w, "label", sched_label(s, x->label));
+        if (x->stage != SCHED_NONE) {
+            jw_uint(w, "stage", x->stage);
+        }
+        write_numbers(w, "devices", s->devices + x->first_device, x->device_count);
+        jw_array(w, "queues");
+        for (; queue < s->queue_count && s->queues[queue].rank == r; queue++) {
+            record_begin(w);
+            jw_string(w, "class", queue_class_word((enum queue_class)s->queues[queue].queue_class));
+            jw_string(w, "label", sched_label(s, s->queues[queue].label));
+            record_end(w);
+        }
+        jw_end(w);
+        jw_array(w, "ops");
+        for (uint32_t i = 0; i < x->op_count; i++) {
+            write_op(w, s, &s->ops[x->first_op + i]);
+        }
+        jw_end(w);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
+void schedule_print_json(const struct schedule *schedule, struct strbuf *out)
+{
+    struct json_writer w = { .out = out };
+    jw_object(&w, NULL);
+    jw_string(&w, "schema", SCHEDULE_SCHEMA);
+    jw_uint(&w, "gpu_count", schedule->gpu_count);
+    jw_real(&w, "model_flops", schedule->model_flops + 0.0);
+    jw_real(&w, "samples", schedule->samples + 0.0);
+    jw_real(&w, "tokens", schedule->tokens + 0.0);
+    write_places(&w, schedule);
+    write_kernels(&w, schedule);
+    jw_array(&w, "works");
+    for (uint32_t i = 0; i < schedule->work_count; i++) {
+        write_work(&w, schedule, &schedule->works[i]);
+    }
+    jw_end(&w);
+    write_buffers(&w, schedule);
+    write_ranks(&w, schedule);
+    jw_end(&w);
+    strbuf_char(out, '\n');
+}
+
+/* -- loading -- */
+
+#define QUANTITY_MAX 1.7976931348623157e308
+
+struct reader {
+    struct loader loader;
+    struct error *error;
+    struct index_list numbers;
+    struct loaded_op op;
+    struct {
+        struct work_item *items;
+        size_t count, capacity;
+    } work_items;
+};
+
+#define KNOWN(at, error, ...)                                                                                          \
+    do {                                                                                                               \
+        static const char *const known_[] = { __VA_ARGS__ };                                                           \
+        TRY(json_known_keys(at, known_, sizeof known_ / sizeof known_[0], error));                                     \
+    } while (0)
+
+static enum status accept(struct reader *r, const struct json *at, const char *why)
+{
+    return why == NULL ? STATUS_OK : json_error(at, r->error, "%s", why);
+}
+
+static enum status read_u32(struct reader *r, const struct json *at, const char *key, uint32_t max, uint32_t *value)
+{
+    int64_t wide = 0;
+    TRY(json_int(at, key, 0, max, &wide, r->error));
+    *value = (uint32_t)wide;
+    return STATUS_OK;
+}
+
+static enum status read_u32_or(struct reader *r, const struct json *at, const char *key, uint32_t max,
+                               uint32_t fallback, uint32_t *value)
+{
+    int64_t wide = 0;
+    TRY(json_int_or(at, key, 0, max, fallback, &wide, r->error));
+    *value = (uint32_t)wide;
+    return STATUS_OK;
+}
+
+static enum status read_u64(struct reader *r, const struct json *at, const char *key, uint64_t *value)
+{
+    int64_t wide = 0;
+    TRY(json_int(at, key, 0, (int64_t)SCHED_INTEGER_MAX, &wide, r->error));
+    *value = (uint64_t)wide;
+    return STATUS_OK;
+}
+
+static enum status read_word(struct reader *r, const struct json *at, const char *key, enum vocabulary_of words,
+                             uint32_t *index)
+{
+    size_t found = 0;
+    TRY(json_word(at, key, vocabulary(words).words, vocabulary(words).count, &found, r->error));
+    *index = (uint32_t)found;
+    return STATUS_OK;
+}
+
+static enum status read_quantity(struct reader *r, const struct json *at, const char *key, double *value)
+{
+    return json_real(at, key, 0, QUANTITY_MAX, value, r->error);
+}
+
+/* Each flag once, in the order of the bits. */
+static enum status read_flags(struct reader *r, const struct json *at, enum vocabulary_of words, uint32_t *flags)
+{
+    struct json list, item;
+    *flags = 0;
+    TRY(json_array_optional(at, "flags", &list, r->error));
+    for (size_t i = 0, count = list.node == NULL ? 0 : json_count(&list); i < count; i++) {
+        const char *word;
+        json_item(&list, i, &item);
+        TRY(json_as_string(&item, &word, r->error));
+        size_t bit = vocabulary_find(words, word, strlen(word));
+        if (bit == vocabulary(words).count || *flags >> bit != 0) {
+            return json_error(&item, r->error, "unknown flag \"%.40s\", or out of order", word);
+        }
+        *flags |= 1u << bit;
+    }
+    return STATUS_OK;
+}
+
+/* A list of numbers below `limit`; absent: empty. */
+static enum status read_numbers(struct reader *r, const struct json *at, const char *key, uint32_t limit,
+                                struct index_list *numbers)
+{
+    struct json list, item;
+    numbers->count = 0;
+    TRY(json_array_optional(at, key, &list, r->error));
+    for (size_t i = 0, count = list.node == NULL ? 0 : json_count(&list); i < count; i++) {
+        int64_t value = 0;
+        json_item(&list, i, &item);
+        TRY(json_as_int(&item, 0, (int64_t)limit - 1, &value, r->error));
+        TRY(array_reserve(numbers, 1, r->error));
+        numbers->items[numbers->count++] = (uint32_t)value;
+    }
+    return STATUS_OK;
+}
+
+static enum status read_space(struct reader *r, const struct json *at)
+{
+    uint32_t kind = 0, location = 0, parent = 0;
+    int64_t capacity = 0;
+    const char *label;
+    KNOWN(at, r->error, "kind", "location", "capacity_bytes", "parent", "label");
+    TRY(read_word(r, at, "kind", WORDS_SPACE_KIND, &kind));
+    TRY(read_u32(r, at, "location", UINT32_MAX, &location));
+    TRY(json_int_or(at, "capacity_bytes", 0, (int64_t)SCHED_INTEGER_MAX, -1, &capacity, r->error));
+    TRY(read_u32_or(r, at, "parent", SCHED_NONE - 1, SCHED_NONE, &parent));
+    TRY(json_string(at, "label", &label, r->error));
+    return accept(
+        r, at, load_space(&r->loader, kind, location, capacity < 0 ? UINT64_MAX : (uint64_t)capacity, parent, label));
+}
+
+static enum status read_group(struct reader *r, const struct json *at)
+{
+    uint32_t instances = 0;
+    const char *label;
+    KNOWN(at, r->error, "instances", "members", "label");
+    TRY(read_u32(r, at, "instances", UINT32_MAX, &instances));
+    TRY(read_numbers(r, at, "members", SCHED_DEVICES_MAX, &r->numbers));
+    TRY(json_string(at, "label", &label, r->error));
+    return accept(r, at, load_group(&r->loader, &r->numbers, instances, label));
+}
+
+static enum status read_kernel(struct reader *r, const struct json *at)
+{
+    struct kernel k = { 0 };
+    uint32_t kernel_class = 0, dtype = 0, layout = 0, flags = 0;
+    KNOWN(at, r->error, "class", "dtype", "layout", "launches", "batch", "m", "n", "k", "flops", "bytes_read",
+          "bytes_written", "flags");
+    TRY(read_word(r, at, "class", WORDS_KERNEL_CLASS, &kernel_class));
+    TRY(read_word(r, at, "dtype", WORDS_DTYPE, &dtype));
+    if (kernel_class == KERNEL_GEMM) {
+        TRY(read_word(r, at, "layout", WORDS_LAYOUT, &layout));
+    } else if (json_has(at, "layout")) {
+        return json_error(at, r->error, "only gemm kernels have a layout");
+    }
+    TRY(read_u32(r, at, "launches", UINT32_MAX, &k.launches));
+    TRY(read_u64(r, at, "batch", &k.batch));
+    TRY(read_u64(r, at, "m", &k.m));
+    TRY(read_u64(r, at, "n", &k.n));
+    TRY(read_u64(r, at, "k", &k.k));
+    TRY(read_quantity(r, at, "flops", &k.flops));
+    TRY(read_quantity(r, at, "bytes_read", &k.bytes_read));
+    TRY(read_quantity(r, at, "bytes_written", &k.bytes_written));
+    TRY(read_flags(r, at, WORDS_KERNEL_FLAG, &flags));
+    k.kernel_class = (uint8_t)kernel_class;
+    k.dtype = (uint8_t)dtype;
+    k.layout = (uint8_t)layout;
+    k.flags = (uint8_t)flags;
+    return accept(r, at, load_kernel(&r->loader, &k));
+}
+
+static enum status read_items(struct reader *r, const struct json *at)
+{
+    struct json items, item;
+    KNOWN(at, r->error, "kind", "items");
+    TRY(json_array(at, "items", &items, r->error));
+    r->work_items.count = 0;
+    for (size_t i = 0, count = json_count(&items); i < count; i++) {
+        uint32_t index = 0, passes = 0;
+        json_item(&items, i, &item);
+        KNOWN(&item, r->error, "kernel", "collective", "passes");
+        bool collective = json_has(&item, "collective");
+        if (collective && json_has(&item, "kernel")) {
+            return json_error(&item, r->error, "an item is a kernel or a collective, not both");
+        }
+        TRY(read_u32(r, &item, collective ? "collective" : "kernel", SCHED_NONE - 1, &index));
+        TRY(read_u32_or(r, &item, "passes", UINT16_MAX, 0, &passes));
+        TRY(array_reserve(&r->work_items, 1, r->error));
+        r->work_items.items[r->work_items.count++] =
+            (struct work_item){ index, collective ? ITEM_COLLECTIVE : ITEM_KERNEL, (uint16_t)passes };
+    }
+    return accept(r, at, load_kernels(&r->loader, r->work_items.items, r->work_items.count));
+}
+
+static enum status read_work(struct reader *r, const struct json *at)
+{
+    struct sched_work w = { .group = SCHED_NONE };
+    uint32_t kind = 0, dtype = 0;
+    uint64_t fixed = 0;
+    bool pageable = false;
+    TRY(read_word(r, at, "kind", WORDS_WORK_KIND, &kind));
+    w.kind = (uint8_t)kind;
+    switch ((enum work_kind)kind) {
+    case WORK_KERNELS: return read_items(r, at);
+    case WORK_COLLECTIVE:
+        KNOWN(at, r->error, "kind", "group", "dtype", "bytes");
+        TRY(read_u32(r, at, "group", SCHED_NONE - 1, &w.group));
+        TRY(read_word(r, at, "dtype", WORDS_DTYPE, &dtype));
+        w.dtype = (uint8_t)dtype;
+        TRY(read_quantity(r, at, "bytes", &w.bytes));
+        break;
+    case WORK_TRANSFER:
+        KNOWN(at, r->error, "kind", "bytes", "pageable");
+        TRY(read_quantity(r, at, "bytes", &w.bytes));
+        TRY(json_bool_or(at, "pageable", false, &pageable, r->error));
+        w.pageable = pageable ? 1 : 0;
+        break;
+    case WORK_HOST_OPTIMIZER:
+        KNOWN(at, r->error, "kind", "parameters");
+        TRY(read_quantity(r, at, "parameters", &w.parameters));
+        break;
+    case WORK_FIXED:
+        KNOWN(at, r->error, "kind", "fixed_ps");
+        TRY(read_u64(r, at, "fixed_ps", &fixed));
+        w.fixed_ps = (int64_t)fixed;
+        break;
+    case WORK_NONE:
+    case WORK_KIND_COUNT: break;
+    }
+    return accept(r, at, load_work(&r->loader, &w));
+}
+
+static enum status read_match(struct reader *r, const struct json *at)
+{
+    uint32_t group = 0, op_count = 0;
+    KNOWN(at, r->error, "group", "op_count");
+    TRY(read_u32(r, at, "group", SCHED_NONE - 1, &group));
+    TRY(read_u32(r, at, "op_count", SCHED_COUNT_MAX, &op_count));
+    return accept(r, at, load_match(&r->loader, group, op_count));
+}
+
+static enum status read_buffer(struct reader *r, const struct json *at)
+{
+    struct sched_buffer b = { 0 };
+    uint32_t buffer_class = 0, flags = 0;
+    const char *label;
+    KNOWN(at, r->error, "space", "class", "bytes", "copies", "flags", "label");
+    TRY(read_u32(r, at, "space", SCHED_NONE - 1, &b.space));
+    TRY(read_word(r, at, "class", WORDS_BUFFER_CLASS, &buffer_class));
+    TRY(read_u64(r, at, "bytes", &b.bytes));
+    TRY(read_u32_or(r, at, "copies", UINT32_MAX, 1, &b.copies));
+    TRY(read_flags(r, at, WORDS_BUFFER_FLAG, &flags));
+    TRY(json_string(at, "label", &label, r->error));
+    b.buffer_class = (uint8_t)buffer_class;
+    b.flags = (uint8_t)flags;
+    return accept(r, at, load_buffer(&r->loader, &b, label));
+}
+
+static enum status read_op(struct reader *r, const struct json *at)
+{
+    struct loaded_op *op = &r->op;
+    KNOWN(at, r->error, "op", "queue", "phase", "work", "match", "micro_batch", "chunk", "layer", "flags", "acquire",
+          "release", "read", "write", "after");
+    TRY(read_word(r, at, "op", WORDS_OPCODE, &op->opcode));
+    TRY(read_u32(r, at, "queue", SCHED_NONE - 1, &op->queue));
+    TRY(read_word(r, at, "phase", WORDS_PHASE, &op->phase));
+    TRY(read_u32_or(r, at, "work", SCHED_NONE - 1, SCHED_NONE, &op->work));
+    TRY(read_u32_or(r, at, "match", SCHED_NONE - 1, SCHED_NONE, &op->match));
+    TRY(read_u32_or(r, at, "micro_batch", OP_TAG_NONE - 1, OP_TAG_NONE, &op->micro_batch));
+    TRY(read_u32_or(r, at, "chunk", OP_TAG_NONE - 1, OP_TAG_NONE, &op->chunk));
+    TRY(read_u32_or(r, at, "layer", OP_TAG_NONE - 1, OP_TAG_NONE, &op->layer));
+    TRY(read_flags(r, at, WORDS_OP_FLAG, &op->flags));
+    for (unsigned i = 0; i < LIST_COUNT; i++) {
+        TRY(read_numbers(r, at, list_key(i), SCHED_NONE, &op->lists[i]));
+    }
+    return accept(r, at, load_op(&r->loader, op));
+}
+
+static enum status read_queue(struct reader *r, const struct json *at)
+{
+    uint32_t queue_class = 0;
+    const char *label;
+    KNOWN(at, r->error, "class", "label");
+    TRY(read_word(r, at, "class", WORDS_QUEUE_CLASS, &queue_class));
+    TRY(json_string(at, "label", &label, r->error));
+    return accept(r, at, load_queue(&r->loader, queue_class, label));
+}
+
+/* Every item of an array through `read`. */
+static enum status read_all(struct reader *r, const struct json *at, const char *key,
+                            enum status (*read)(struct reader *r, const struct json *at))
+{
+    struct json list, item;
+    TRY(json_array(at, key, &list, r->error));
+    for (size_t i = 0, count = json_count(&list); i < count; i++) {
+        json_item(&list, i, &item);
+        if (json_type(&item) != JSON_OBJECT) {
+            return json_error(&item, r->error, "expected an object, found %s", json_type_word(json_type(&item)));
+        }
+        TRY(read(r, &item));
+    }
+    return STATUS_OK;
+}
+
+static enum status read_rank(struct reader *r, const struct json *at)
+{
+    uint32_t stage = 0;
+    const char *label;
+    KNOWN(at, r->error, "label", "stage", "devices", "queues", "ops");
+    TRY(json_string(at, "label", &label, r->error));
+    TRY(read_u32_or(r, at, "stage", SCHED_NONE - 1, SCHED_NONE, &stage));
+    TRY(read_numbers(r, at, "devices", SCHED_DEVICES_MAX, &r->numbers));
+    TRY(accept(r, at, load_rank(&r->loader, &r->numbers, stage, label)));
+    TRY(read_all(r, at, "queues", read_queue));
+    return read_all(r, at, "ops", read_op);
+}
+
+static enum status read_schedule(struct reader *r, const struct json *root)
+{
+    const char *schema;
+    struct schedule *totals = &r->loader.totals;
+    if (json_type(root) != JSON_OBJECT) {
+        return json_error(root, r->error, "expected a schedule, found %s", json_type_word(json_type(root)));
+    }
+    KNOWN(root, r->error, "schema", "gpu_count", "model_flops", "samples", "tokens", "spaces", "groups", "kernels",
+          "works", "matches", "buffers", "ranks");
+    TRY(json_string(root, "schema", &schema, r->error));
+    if (strcmp(schema, SCHEDULE_SCHEMA) != 0) {
+        return json_error(root, r->error, "schema is \"%.40s\", expected \"%s\"", schema, SCHEDULE_SCHEMA);
+    }
+    TRY(read_u32(r, root, "gpu_count", UINT32_MAX, &totals->gpu_count));
+    TRY(read_quantity(r, root, "model_flops", &totals->model_flops));
+    TRY(read_quantity(r, root, "samples", &totals->samples));
+    TRY(read_quantity(r, root, "tokens", &totals->tokens));
+    TRY(read_all(r, root, "spaces", read_space));
+    TRY(read_all(r, root, "groups", read_group));
+    TRY(read_all(r, root, "kernels", read_kernel));
+    TRY(read_all(r, root, "works", read_work));
+    TRY(read_all(r, root, "matches", read_match));
+    TRY(read_all(r, root, "buffers", read_buffer));
+    return read_all(r, root, "ranks", read_rank);
+}
+
+enum status schedule_parse_json(struct schedule *schedule, const char *text, size_t length, const char *file,
+                                struct error *error)
+{
+    struct reader r = { .error = error };
+    struct json_document *document = NULL;
+    struct json root;
+    enum status status;
+    *schedule = (struct schedule){ 0 };
+    TRY(json_parse(&document, text, length, file, error));
+    json_root(document, &root);
+    TRY_OR_FAIL(accept(&r, &root, load_start(&r.loader)));
+    TRY_OR_FAIL(read_schedule(&r, &root));
+    TRY_OR_FAIL(load_finish(&r.loader, schedule, error));
+fail:
+    load_stop(&r.loader);
+    array_free(&r.numbers);
+    array_free(&r.work_items);
+    for (unsigned i = 0; i < LIST_COUNT; i++) {
+        array_free(&r.op.lists[i]);
+    }
+    json_free(document);
+    return status;
+}

@@ -1,0 +1,224 @@
+/* Loading scenarios. */
+#include "sim/plan/scenario.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/base/check.h"
+#include "sim/plan/scenario_keys.h"
+
+enum { NODES_MAX = 1 << 16 };
+
+__attribute__((format(printf, 2, 3))) static void note(struct scenario *scenario, const char *format, ...)
+{
+    size_t length = strlen(scenario->notes), room = sizeof scenario->notes - length;
+    va_list arguments;
+    va_start(arguments, format);
+    int wanted = vsnprintf(scenario->notes + length, room, format, arguments);
+    va_end(arguments);
+    if (wanted < 0 || (size_t)wanted + 2 > room) {
+        scenario->notes[length] = '\0'; /* no half notes */
+    } else {
+        snprintf(scenario->notes + length + (size_t)wanted, room - (size_t)wanted, "\n");
+    }
+}
+
+static enum status read_name(struct scenario *scenario, const struct json *root, struct error *error)
+{
+    const char *file = json_file(root), *slash = strrchr(file, '/'), *schema, *name;
+    struct json at;
+    TRY(json_string_or(root, "schema", "memwall.scenario/1", &schema, error));
+    if (strcmp(schema, "memwall.scenario/1") != 0) {
+        TRY(json_any(root, "schema", &at, error));
+        return json_error(&at, error, "unknown schema \"%.64s\": allowed is \"memwall.scenario/1\"", schema);
+    }
+    TRY(json_string_or(root, "name", slash != NULL ? slash + 1 : file, &name, error));
+    if (strlen(name) >= sizeof scenario->name) { /* cutting could split a character */
+        TRY(json_any_optional(root, "name", &at, error));
+        return json_error(at.node != NULL ? &at : root, error, "the name has %zu bytes: at most %zu are allowed",
+                          strlen(name), sizeof scenario->name - 1);
+    }
+    snprintf(scenario->name, sizeof scenario->name, "%s", name);
+    return STATUS_OK;
+}
+
+/* An error of a loader that does not know where in the scenario its value stands. */
+static enum status place_error(const struct json *root, const char *key, enum status status, struct error *error)
+{
+    struct json at;
+    if (error == NULL || error->path[0] != '\0' || json_any_optional(root, key, &at, NULL) != STATUS_OK) {
+        return status;
+    }
+    if (error->file[0] == '\0' || strcmp(error->file, json_file(root)) == 0) {
+        snprintf(error->file, sizeof error->file, "%s", json_file(root));
+        snprintf(error->path, sizeof error->path, "$.%s", key);
+        error->line = at.node != NULL ? json_line(&at) : 0;
+    }
+    return status;
+}
+
+static enum status read_model(struct scenario *scenario, const struct json *root, struct error *error)
+{
+    struct json at;
+    if (!json_has(root, "model")) {
+        return json_error(
+            root, error,
+            "missing key \"model\": a library name (memwall list models), a path to a Hugging Face config.json, or "
+            "an inline object");
+    }
+    TRY(json_any(root, "model", &at, error));
+    enum status status = model_from_json(&scenario->model, &at, error);
+    return status == STATUS_OK ? status : place_error(root, "model", status, error);
+}
+
+static enum status read_cluster(struct scenario *scenario, const struct json *root, int64_t *gpus, struct error *error)
+{
+    struct json at;
+    int64_t nodes;
+    if (!json_has(root, "machine")) {
+        return json_error(
+            root, error,
+            "missing key \"machine\": a library name (memwall list machines), a path, or an inline object");
+    }
+    TRY(json_any(root, "machine", &at, error));
+    enum status status = machine_from_json(&scenario->machine, &at, error);
+    if (status != STATUS_OK) {
+        return place_error(root, "machine", status, error);
+    }
+    int64_t per_node = scenario->machine.gpu_count;
+    TRY(json_int_or(root, "nodes", 1, NODES_MAX, 1, &nodes, error));
+    if (nodes * per_node > PLAN_DEGREE_MAX) {
+        TRY(json_any(root, "nodes", &at, error));
+        return json_error(&at, error, "%" PRId64 " nodes of %" PRId64 " GPUs: at most %" PRId64 " GPUs are allowed",
+                          nodes, per_node, PLAN_DEGREE_MAX);
+    }
+    TRY(json_any_optional(root, "gpus", &at, error));
+    TRY(json_int_or(root, "gpus", 1, PLAN_DEGREE_MAX, nodes * per_node, gpus, error));
+    if (*gpus > nodes * per_node) {
+        return json_error(&at, error, "%" PRId64 " GPUs, but %" PRId64 " x %s hold %" PRId64, *gpus, nodes,
+                          scenario->machine.name, nodes * per_node);
+    }
+    if (*gpus <= (nodes - 1) * per_node) {
+        note(scenario, "gpus %" PRId64 " of %" PRId64 " nodes: %" PRId64 " nodes stay idle", *gpus, nodes,
+             nodes - (*gpus + per_node - 1) / per_node);
+    }
+    status = cluster_build(&scenario->cluster, &scenario->machine, (uint32_t)nodes, (uint32_t)*gpus, error);
+    return status == STATUS_OK ? status : place_error(root, nodes > 1 ? "nodes" : "machine", status, error);
+}
+
+static enum status read_software(struct scenario *scenario, const struct json *root, struct error *error)
+{
+    struct json at;
+    TRY(json_any_optional(root, "software", &at, error));
+    enum status status = at.node != NULL ? software_from_json(&scenario->software, &at, error)
+                                         : software_load(&scenario->software, "megatron", error);
+    return status == STATUS_OK ? status : place_error(root, "software", status, error);
+}
+
+/* Data types that the GPU has no matrix units for would make every time infinite. */
+static enum status check_precision(const struct scenario *scenario, const struct json *root, struct error *error)
+{
+    const struct machine_gpu *gpu = &scenario->machine.gpu;
+    enum dtype precision = scenario->plan.precision;
+    if (gpu->peak_flops[precision] > 0) {
+        return STATUS_OK;
+    }
+    char known[96] = "";
+    for (int i = 0; i < DTYPE_COUNT; i++) {
+        if (gpu->peak_flops[i] > 0) {
+            size_t length = strlen(known);
+            snprintf(known + length, sizeof known - length, "%s%s", length > 0 ? ", " : "", dtype_word((enum dtype)i));
+        }
+    }
+    struct json training, at = { 0 };
+    TRY(json_object_optional(root, "training", &training, error));
+    TRY(json_any_optional(&training, "precision", &at, error));
+    return json_error(at.node != NULL ? &at : root, error, "the GPU %s does not compute in %s: allowed are %s",
+                      gpu->model, dtype_word(precision), known);
+}
+
+static void add_notes(struct scenario *scenario)
+{
+    const struct plan *plan = &scenario->plan;
+    if (plan->sequence_parallel && plan->tensor == 1) {
+        note(scenario, "parallel.sequence_parallel changes nothing with tensor 1");
+    }
+    if (plan->tensor > scenario->cluster.gpus_per_node && scenario->cluster.nodes > 1) {
+        note(scenario, "tensor %" PRId64 " spans servers of %" PRIu32 " GPUs: its collectives cross the network",
+             plan->tensor, scenario->cluster.gpus_per_node);
+    }
+    if (strcmp(plan->order, "interleaved") == 0 && plan->virtual_stages == 1) {
+        note(scenario, "pipeline_order interleaved with virtual_stages 1 is dapple-pb, not 1f1b");
+    }
+    if (plan->micro_batches < plan->pipeline) {
+        note(scenario, "%" PRId64 " micro-batches do not fill %" PRId64 " pipeline stages", plan->micro_batches,
+             plan->pipeline);
+    }
+    if (plan->zero_stage > 0 && plan->data * plan->context == 1) {
+        note(scenario, "parallel.zero_stage %" PRId64 " shards nothing with data 1", plan->zero_stage);
+    }
+}
+
+enum status scenario_from_json(struct scenario *scenario, const struct json *root, struct error *error)
+{
+    int64_t gpus;
+    enum status status;
+    memset(scenario, 0, sizeof *scenario);
+    TRY_OR_FAIL(scenario_known_keys(root, "", error));
+    TRY_OR_FAIL(read_name(scenario, root, error));
+    TRY_OR_FAIL(read_model(scenario, root, error));
+    TRY_OR_FAIL(read_cluster(scenario, root, &gpus, error));
+    TRY_OR_FAIL(read_software(scenario, root, error));
+    TRY_OR_FAIL(plan_read(&scenario->plan, &scenario->model, root, gpus, &scenario->arena, error));
+    TRY_OR_FAIL(check_precision(scenario, root, error));
+    add_notes(scenario);
+    return STATUS_OK;
+fail:
+    scenario_free(scenario);
+    return status;
+}
+
+/* "parallel.tensor=4" */
+static enum status apply_set(struct json_document *document, const char *set, struct error *error)
+{
+    const char *equals = strchr(set, '=');
+    if (equals == NULL || equals == set) {
+        return error_at(error, STATUS_BAD_INPUT, "--set", NULL, "expected PATH=VALUE, found \"%.128s\"", set);
+    }
+    char *path = strndup(set, (size_t)(equals - set));
+    if (path == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory reading --set");
+    }
+    enum status status = json_set(document, path, equals + 1, error);
+    free(path);
+    return status;
+}
+
+enum status scenario_load(struct scenario *scenario, const char *file, const char *const *sets, uint32_t set_count,
+                          struct error *error)
+{
+    struct json_document *document = NULL;
+    struct json root;
+    memset(scenario, 0, sizeof *scenario);
+    enum status status = json_load(&document, file, JSON_BYTES_MAX, error);
+    for (uint32_t i = 0; i < set_count && status == STATUS_OK; i++) {
+        status = apply_set(document, sets[i], error);
+    }
+    if (status == STATUS_OK) {
+        json_root(document, &root);
+        status = scenario_from_json(scenario, &root, error);
+    }
+    json_free(document);
+    return status;
+}
+
+void scenario_free(struct scenario *scenario)
+{
+    cluster_free(&scenario->cluster);
+    machine_free(&scenario->machine);
+    arena_free(&scenario->arena);
+    memset(scenario, 0, sizeof *scenario);
+}

@@ -1,0 +1,74 @@
+#include "sim/plan/scenario_keys.h"
+
+#include <string.h>
+
+#include "sim/base/check.h"
+#include "sim/plan/scenario.h"
+
+static const struct scenario_key KEYS[] = {
+    { "schema", "text", "memwall.scenario/1", "format of the file" },
+    { "name", "text", "the file's name", "what to call it in reports" },
+    { "model", "name, path or object", "required",
+      "a library model, a Hugging Face config.json, or {\"family\": ..., \"layers\": ...}" },
+    { "machine", "name, path or object", "required",
+      "a library server, a file, or an object (with \"base\": changes of a library one)" },
+    { "nodes", "integer", "1", "servers of this kind" },
+    { "gpus", "integer", "all of the nodes", "GPUs in use" },
+    { "software", "name, path or object", "megatron", "the software stack's habits" },
+    { "training", "object", "{}", "sequence, batch, precision, optimizer" },
+    { "training.sequence_length", "integer", "the model's max_sequence", "tokens of a sequence" },
+    { "training.micro_batch", "integer", "1", "sequences of one micro-batch on one replica" },
+    { "training.global_batch", "integer", "micro_batch x data x pipeline",
+      "sequences of a step; a multiple of micro_batch x data" },
+    { "training.precision", "fp32 | tf32 | fp16 | bf16 | fp8", "fp16", "type of weights and activations in kernels" },
+    { "training.optimizer", "adam", "adam", "mixed-precision Adam with fp32 master weights and moments" },
+    { "parallel", "object", "{}", "degrees; tensor x context x pipeline x data = gpus" },
+    { "parallel.tensor", "integer", "1", "tensor-parallel degree; divides heads and ffn" },
+    { "parallel.sequence_parallel", "true | false", "false",
+      "shard norms and dropout along the sequence too; needs tensor > 1 to change anything" },
+    { "parallel.context", "integer", "1", "context-parallel degree" },
+    { "parallel.expert", "integer", "1", "expert-parallel degree" },
+    { "parallel.pipeline", "integer", "1", "pipeline stages" },
+    { "parallel.pipeline_order", "name or object", "1f1b",
+      "pipeline order (memwall list orders); an object adds parameters beside \"name\"" },
+    { "parallel.virtual_stages", "integer", "what the order needs, else 1", "model chunks of each device" },
+    { "parallel.data", "integer", "gpus / (tensor x context x pipeline)", "data-parallel replicas" },
+    { "parallel.zero_stage", "0 to 3", "0", "ZeRO: 1 shards optimizer states, 2 gradients too, 3 weights too" },
+    { "recompute", "none | selective | full, or one for each layer", "none",
+      "activations to compute again in backward" },
+    { "memory_policy", "name or object", "resident",
+      "memory policy (memwall list policies); an object adds parameters beside \"name\"" },
+    { "plan", "object", "{}", "choices that a planner makes" },
+    { "plan.stage_layers", "list of integers", "equal stages",
+      "transformer layers of each virtual stage, in model order" },
+    { "detail", "op | layer | stage", "layer", "how finely passes become operations of the schedule" },
+    { "fold", "true | false", "true", "build ranks that are equal by symmetry once" },
+};
+
+enum { KEY_COUNT = sizeof KEYS / sizeof KEYS[0] };
+
+const struct scenario_key *scenario_keys(uint32_t *count)
+{
+    *count = KEY_COUNT;
+    return KEYS;
+}
+
+enum status scenario_known_keys(const struct json *object, const char *section, struct error *error)
+{
+    const char *known[KEY_COUNT];
+    size_t count = 0, length = strlen(section);
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        const char *path = KEYS[i].path;
+        if (length > 0) {
+            if (strncmp(path, section, length) != 0 || path[length] != '.') {
+                continue;
+            }
+            path += length + 1;
+        }
+        if (strchr(path, '.') == NULL) {
+            known[count++] = path;
+        }
+    }
+    CHECK(count > 0);
+    return json_known_keys(object, known, count, error);
+}

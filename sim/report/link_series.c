@@ -1,0 +1,120 @@
+#include "sim/report/link_series.h"
+
+#include <stdlib.h>
+
+#include "sim/base/array.h"
+#include "sim/base/check.h"
+#include "sim/base/units.h"
+#include "sim/engine/cost_table.h"
+
+struct edge {
+    int64_t time_ps;
+    uint32_t op, slot;
+    double change;
+};
+
+struct edges {
+    struct edge *items;
+    size_t count, capacity;
+};
+
+static int by_slot_and_time(const void *a, const void *b)
+{
+    const struct edge *x = a, *y = b;
+    if (x->slot != y->slot) {
+        return x->slot < y->slot ? -1 : 1;
+    }
+    if (x->time_ps != y->time_ps) {
+        return x->time_ps < y->time_ps ? -1 : 1;
+    }
+    return x->op < y->op ? -1 : x->op > y->op;
+}
+
+static enum status collect(struct edges *edges, const struct result_input *input, const struct cost_table *table,
+                           const uint32_t *slot, uint8_t *counted, struct error *error)
+{
+    const struct schedule *s = input->schedule;
+    for (uint32_t i = 0; i < s->op_count; i++) {
+        const struct op_cost *cost = &table->costs[table->op_costs[i]];
+        uint32_t match = s->ops[i].match;
+        const struct op_times *t = &input->timeline->ops[i];
+        if (t->end_ps <= t->start_ps || (match != SCHED_NONE && counted[match] != 0)) {
+            continue;
+        }
+        if (match != SCHED_NONE) {
+            counted[match] = 1;
+        }
+        for (uint32_t u = 0; u < cost->use_count; u++) {
+            const struct maxmin_use *use = &table->uses[cost->first_use + u];
+            if (slot[use->resource] == SCHED_NONE) {
+                continue;
+            }
+            TRY(array_reserve(edges, 2, error));
+            double rate = use->coefficient * (double)cost->work_ps / (double)(t->end_ps - t->start_ps);
+            edges->items[edges->count++] = (struct edge){ t->start_ps, i, slot[use->resource], rate };
+            edges->items[edges->count++] = (struct edge){ t->end_ps, i, slot[use->resource], -rate };
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Sums of rates that begin and end: what is left of rounding when nothing runs is cut to zero by counting who runs. */
+static enum status integrate(const struct edges *edges, uint32_t link_count, struct arena *arena,
+                             struct link_series *series, struct error *error)
+{
+    size_t at = 0;
+    for (uint32_t l = 0; l < link_count; l++) {
+        size_t end = at;
+        while (end < edges->count && edges->items[end].slot == l) {
+            end++;
+        }
+        series[l].times_ps = arena_array(arena, int64_t, end - at + 1);
+        series[l].bytes_per_s = arena_array(arena, double, end - at + 1);
+        if (series[l].times_ps == NULL || series[l].bytes_per_s == NULL) {
+            return error_set(error, STATUS_NO_MEMORY, "out of memory for link series");
+        }
+        series[l].count = 1; /* at 0: idle */
+        double rate = 0;
+        int64_t running = 0;
+        for (; at < end; at++) {
+            const struct edge *edge = &edges->items[at];
+            running += edge->change > 0 ? 1 : -1;
+            rate = running > 0 ? rate + edge->change : 0;
+            if (series[l].times_ps[series[l].count - 1] != edge->time_ps) {
+                series[l].count++;
+            }
+            series[l].times_ps[series[l].count - 1] = edge->time_ps;
+            series[l].bytes_per_s[series[l].count - 1] = rate > 0 ? rate : 0;
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status link_series_compute(const struct result *result, const struct result_input *input, uint32_t link_count,
+                                struct arena *arena, struct link_series *series, struct error *error)
+{
+    CHECK(link_count <= result->link_count);
+    struct cost_table table = { 0 };
+    struct edges edges = { 0 };
+    uint32_t *slot = arena_array(arena, uint32_t, input->cluster->resource_count);
+    uint8_t *counted = arena_array(arena, uint8_t, (size_t)input->schedule->match_count + 1);
+    enum status status = STATUS_OK;
+    if (slot == NULL || counted == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory for link series");
+    }
+    for (uint32_t r = 0; r < input->cluster->resource_count; r++) {
+        slot[r] = SCHED_NONE;
+    }
+    for (uint32_t l = 0; l < link_count; l++) {
+        slot[result->links[l].resource] = l;
+        series[l] = (struct link_series){ .resource = result->links[l].resource };
+    }
+    TRY_OR_FAIL(cost_table_build(&table, input->schedule, input->cluster, input->software, error));
+    TRY_OR_FAIL(collect(&edges, input, &table, slot, counted, error));
+    qsort(edges.items, edges.count, sizeof *edges.items, by_slot_and_time);
+    status = integrate(&edges, link_count, arena, series, error);
+fail:
+    array_free(&edges);
+    cost_table_free(&table);
+    return status;
+}

@@ -1,0 +1,229 @@
+/* From a timeline to the figures people ask for. */
+#include "sim/report/result.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sim/base/check.h"
+#include "sim/base/units.h"
+#include "sim/engine/cost_table.h"
+#include "sim/report/breakdown.h"
+
+const char *time_class_word(enum time_class time_class)
+{
+    static const char *const words[] = {
+#define X(name, key, help) key,
+        TIME_CLASS_TABLE(X)
+#undef X
+    };
+    return words[time_class];
+}
+
+/* FLOPs that the devices really execute, recomputation included, phantoms counted. */
+static double hardware_flops(const struct schedule *s)
+{
+    double sum = 0;
+    for (uint32_t r = 0; r < s->rank_count; r++) {
+        const struct sched_rank *rank = &s->ranks[r];
+        double flops = 0;
+        for (uint32_t i = rank->first_op; i < rank->first_op + rank->op_count; i++) {
+            const struct sched_op *op = &s->ops[i];
+            if (op->opcode != OP_COMPUTE || op->phase == PHASE_OPTIMIZER) {
+                continue;
+            }
+            const struct sched_work *work = &s->works[op->work];
+            for (uint32_t k = 0; k < work->item_count; k++) {
+                const struct work_item *item = &s->work_items[work->first_item + k];
+                if (item->kind == ITEM_KERNEL) {
+                    const struct kernel *kernel = &s->kernels[item->index];
+                    bool matrix = kernel->kernel_class == KERNEL_GEMM ||
+                                  kernel->kernel_class == KERNEL_ATTENTION_FORWARD ||
+                                  kernel->kernel_class == KERNEL_ATTENTION_BACKWARD;
+                    flops += matrix ? kernel->flops : 0;
+                }
+            }
+        }
+        sum += flops * rank->device_count;
+    }
+    return sum;
+}
+
+static void throughput(struct result *result, const struct result_input *input)
+{
+    const struct schedule *s = input->schedule;
+    double step = result->step_time_s;
+    if (!result->fits || step <= 0) {
+        return;
+    }
+    double gpus = s->gpu_count > 0 ? s->gpu_count : 1;
+    double peak = input->cluster->machine->gpu.peak_flops[input->precision];
+    result->samples_per_s = s->samples / step;
+    result->tokens_per_s = s->tokens / step;
+    result->tokens_per_s_per_gpu = result->tokens_per_s / gpus;
+    result->model_tflops_per_gpu = s->model_flops / step / gpus / 1e12;
+    result->hardware_tflops_per_gpu = hardware_flops(s) / step / gpus / 1e12;
+    if (peak > 0) {
+        result->mfu = result->model_tflops_per_gpu * 1e12 / peak;
+        result->hfu = result->hardware_tflops_per_gpu * 1e12 / peak;
+    }
+}
+
+/* ---- traffic ---- */
+
+static bool is_link(enum resource_kind kind)
+{
+    return kind == RESOURCE_LINK || kind == RESOURCE_FABRIC || kind == RESOURCE_NIC || kind == RESOURCE_DRAM;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct link_traffic *x = a, *y = b;
+    if (x->bytes != y->bytes) {
+        return x->bytes < y->bytes ? 1 : -1;
+    }
+    return x->resource < y->resource ? -1 : x->resource > y->resource;
+}
+
+/* Bytes by class come from what each op asks for; the audit has held their sum to what moved. */
+static enum status traffic(struct result *result, const struct result_input *input, struct error *error)
+{
+    const struct cluster *cluster = input->cluster;
+    const struct timeline *timeline = input->timeline;
+    struct cost_table table = { 0 };
+    TRY(cost_table_build(&table, input->schedule, cluster, input->software, error));
+    uint32_t *slot = arena_array(&result->arena, uint32_t, cluster->resource_count);
+    uint32_t count = 0;
+    for (uint32_t r = 0; slot != NULL && r < cluster->resource_count; r++) {
+        bool used = is_link(cluster->resources[r].kind) && timeline->resources[r].amount > 0;
+        slot[r] = used ? count++ : SCHED_NONE;
+    }
+    result->links = arena_array(&result->arena, struct link_traffic, count);
+    if (slot == NULL || result->links == NULL) {
+        cost_table_free(&table);
+        return error_set(error, STATUS_NO_MEMORY, "out of memory for the report");
+    }
+    result->link_count = count;
+    for (uint32_t r = 0; r < cluster->resource_count; r++) {
+        if (slot[r] != SCHED_NONE) {
+            result->links[slot[r]] = (struct link_traffic){
+                .resource = r,
+                .bytes = timeline->resources[r].amount,
+                .busy_fraction = result->step_time_s > 0 ? timeline->resources[r].busy_s / result->step_time_s : 0,
+            };
+        }
+    }
+    uint8_t *counted = arena_array(&result->arena, uint8_t, (size_t)input->schedule->match_count + 1);
+    for (uint32_t i = 0; counted != NULL && i < input->schedule->op_count; i++) {
+        const struct sched_op *op = &input->schedule->ops[i];
+        const struct op_cost *cost = &table.costs[table.op_costs[i]];
+        if (op->match != SCHED_NONE && counted[op->match] != 0) {
+            continue; /* matched ops are one activity */
+        }
+        if (op->match != SCHED_NONE) {
+            counted[op->match] = 1;
+        }
+        for (uint32_t u = 0; u < cost->use_count; u++) {
+            const struct maxmin_use *use = &table.uses[cost->first_use + u];
+            if (slot[use->resource] != SCHED_NONE) {
+                result->links[slot[use->resource]].class_bytes[op_time_class(op)] +=
+                    use->coefficient * s_from_ps(cost->work_ps);
+            }
+        }
+    }
+    cost_table_free(&table);
+    qsort(result->links, count, sizeof *result->links, by_bytes);
+    return STATUS_OK;
+}
+
+/* ---- what binds ---- */
+
+static const char *advice(enum time_class time_class)
+{
+    switch (time_class) {
+    case TIME_COMPUTE: return "faster GPUs, lower precision, or kernels nearer to their peak";
+    case TIME_RECOMPUTE:
+        return "less recomputation: more memory a GPU, more pipeline or tensor parallelism, selective recomputation";
+    case TIME_TENSOR_COMM: return "a smaller tensor-parallel degree, sequence parallelism, faster NVLink";
+    case TIME_PIPELINE_COMM: return "overlapped sends, larger micro-batches, fewer virtual stages, faster network";
+    case TIME_DATA_COMM: return "a larger global batch, overlapped reduction, faster network";
+    case TIME_OFFLOAD: return "less offloading: more GPU memory, faster PCIe or host memory";
+    case TIME_OPTIMIZER: return "ZeRO sharding of the optimizer, a larger global batch";
+    case TIME_BUBBLE: return "more micro-batches, more virtual stages, fewer or better balanced stages";
+    case TIME_MEMORY_WAIT: return "more memory a GPU, recomputation, smaller micro-batches";
+    case TIME_HOST_ISSUE: return "larger micro-batches, fused kernels, CUDA graphs: the host cannot launch fast enough";
+    case TIME_CLASS_COUNT: break;
+    }
+    return "";
+}
+
+static int by_share(const void *a, const void *b)
+{
+    const struct bound *x = a, *y = b;
+    return x->share < y->share ? 1 : x->share > y->share ? -1 : 0;
+}
+
+/* Shares of the rank that does the most work: what would have to shrink for the step to shrink. */
+static void bounds(struct result *result, const struct result_input *input)
+{
+    uint32_t busiest = 0;
+    for (uint32_t i = 1; i < result->stage_count; i++) {
+        if (result->stages[i].exposed_s[TIME_BUBBLE] < result->stages[busiest].exposed_s[TIME_BUBBLE]) {
+            busiest = i;
+        }
+    }
+    const char *rank = sched_label(input->schedule, input->schedule->ranks[busiest].label);
+    for (uint32_t c = 0; c < TIME_CLASS_COUNT && result->stage_count > 0; c++) {
+        double share = result->stages[busiest].exposed_s[c] / result->step_time_s;
+        if (share >= 0.005 && result->bound_count < BOUNDS_MAX) {
+            struct bound *bound = &result->bounds[result->bound_count++];
+            bound->share = share;
+            snprintf(bound->what, sizeof bound->what, "%s (%s)", time_class_word((enum time_class)c), rank);
+            snprintf(bound->advice, sizeof bound->advice, "%s", advice((enum time_class)c));
+        }
+    }
+    qsort(result->bounds, result->bound_count, sizeof *result->bounds, by_share);
+}
+
+static enum status compute_done(struct result *result, const struct result_input *input, struct error *error)
+{
+    const struct schedule *s = input->schedule;
+    throughput(result, input);
+    result->stages = arena_array(&result->arena, struct stage_times, s->rank_count);
+    if (result->stages == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory for the report");
+    }
+    result->stage_count = s->rank_count;
+    for (uint32_t r = 0; r < s->rank_count; r++) {
+        breakdown_rank(&result->stages[r], s, input->timeline, r);
+    }
+    if (input->timeline->resources != NULL) {
+        TRY(traffic(result, input, error));
+    }
+    if (result->step_time_s > 0) {
+        bounds(result, input);
+    }
+    return STATUS_OK;
+}
+
+enum status result_compute(struct result *result, const struct result_input *input, struct error *error)
+{
+    *result = (struct result){ .name = input->name, .schedule_hash = input->timeline->schedule_hash };
+    result->fits = input->timeline->outcome == TIMELINE_DONE;
+    result->step_time_s = s_from_ps(input->timeline->end_ps);
+    enum status status = STATUS_OK;
+    if (result->fits) {
+        status = compute_done(result, input, error);
+    } else {
+        timeline_explain(input->schedule, input->timeline, &result->outcome);
+    }
+    if (status != STATUS_OK) {
+        result_free(result);
+    }
+    return status;
+}
+
+void result_free(struct result *result)
+{
+    strbuf_free(&result->outcome);
+    arena_free(&result->arena);
+}

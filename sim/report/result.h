@@ -1,0 +1,96 @@
+/* The result: what a person wants to know of a timeline. Computed once, then printed as JSON ("memwall.result/1"), as a summary, or as CSV.
+ *
+ * Times of a stage. The compute queue of a rank is, at every instant of the step, in exactly one state; their sum is the step time:
+ *   busy with a kernel (compute, recompute, optimizer) or with a collective that holds the queue;
+ *   idle, and then the cause is that of the op which comes next: the host has not issued it (host_issue); it waits for a transfer or collective that runs (pipeline_comm, tensor_comm, data_comm,
+ *   offload: the *exposed* parts), for partners that are not ready (bubble), or for memory (memory_wait).
+ * The busy times of the other queues are reported beside it; busy - exposed is what was hidden. */
+#ifndef MEMWALL_REPORT_RESULT_H
+#define MEMWALL_REPORT_RESULT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hw_models/cluster.h"
+#include "hw_models/software.h"
+#include "sim/base/arena.h"
+#include "sim/base/strbuf.h"
+#include "sim/ir/schedule.h"
+#include "sim/ir/timeline.h"
+
+/* name, JSON key, what it is */
+#define TIME_CLASS_TABLE(X)                                                                                            \
+    X(TIME_COMPUTE, "compute", "forward and backward kernels")                                                         \
+    X(TIME_RECOMPUTE, "recompute", "kernels that repeat forward work")                                                 \
+    X(TIME_TENSOR_COMM, "tensor_comm", "tensor-parallel collectives")                                                  \
+    X(TIME_PIPELINE_COMM, "pipeline_comm", "sends and receives between stages")                                        \
+    X(TIME_DATA_COMM, "data_comm", "gradient reduction, weight gathers")                                               \
+    X(TIME_OFFLOAD, "offload", "copies to and from host memory and storage")                                           \
+    X(TIME_OPTIMIZER, "optimizer", "gradient norm and parameter update")                                               \
+    X(TIME_BUBBLE, "bubble", "waiting for other stages")                                                               \
+    X(TIME_MEMORY_WAIT, "memory_wait", "waiting for memory to be freed")                                               \
+    X(TIME_HOST_ISSUE, "host_issue", "waiting for the host to launch")
+
+enum time_class {
+#define X(name, key, help) name,
+    TIME_CLASS_TABLE(X)
+#undef X
+        TIME_CLASS_COUNT
+};
+
+struct stage_times {
+    uint32_t rank;
+    double exposed_s[TIME_CLASS_COUNT]; /* sums to the step time */
+    double busy_s[TIME_CLASS_COUNT];    /* of all queues: exposed + hidden */
+};
+
+struct link_traffic {
+    uint32_t resource;
+    double bytes, busy_fraction;
+    double class_bytes[TIME_CLASS_COUNT];
+};
+
+struct bound {
+    char what[96];    /* "tensor-parallel collectives of stage 0" */
+    double share;     /* of the step time */
+    char advice[160]; /* what would relieve it */
+};
+
+enum { BOUNDS_MAX = 8 };
+
+struct result {
+    const char *name; /* of the scenario; borrowed */
+    bool fits;
+    double step_time_s, samples_per_s, tokens_per_s, tokens_per_s_per_gpu;
+    double model_tflops_per_gpu, hardware_tflops_per_gpu, mfu,
+        hfu; /* against the dense peak of the compute precision */
+    struct hash schedule_hash;
+    struct stage_times *stages; /* one per rank */
+    uint32_t stage_count;
+    struct link_traffic *links; /* resources with traffic, by bytes descending */
+    uint32_t link_count;
+    struct bound bounds[BOUNDS_MAX]; /* by share, descending */
+    uint32_t bound_count;
+    struct strbuf outcome; /* explanation when it does not fit */
+    struct arena arena;
+};
+
+struct result_input {
+    const char *name;
+    const struct schedule *schedule;
+    const struct timeline *timeline;
+    const struct cluster *cluster;
+    const struct software *software;
+    enum dtype precision;
+};
+
+enum status result_compute(struct result *result, const struct result_input *input, struct error *error);
+void result_free(struct result *result);
+
+void result_print_json(const struct result *result, const struct result_input *input, struct strbuf *out);
+/* For a terminal of 100 columns. */
+void result_print_summary(const struct result *result, const struct result_input *input, struct strbuf *out);
+
+const char *time_class_word(enum time_class time_class);
+
+#endif

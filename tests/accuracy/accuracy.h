@@ -1,0 +1,139 @@
+/* Running a scenario text through the whole library, and error statistics: shared by the accuracy programs. */
+#ifndef MEMWALL_TESTS_ACCURACY_H
+#define MEMWALL_TESTS_ACCURACY_H
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/base/units.h"
+#include "sim/exec.h"
+#include "sim/plan/lower.h"
+#include "sim/plan/scenario.h"
+#include "sim/report/result.h"
+#include "strategies/registry.h"
+
+struct simulated {
+    bool ran;
+    double step_s;
+    double peak_bytes; /* of the fullest device */
+    double peak_reserved_bytes;
+    double first_class_bytes[BUFFER_CLASS_COUNT]; /* at the peak of the first device */
+    double mfu, hfu;
+    double exposed_s[TIME_CLASS_COUNT]; /* of the first rank */
+};
+
+static inline void simulated_memory(struct simulated *out, const struct schedule *s, const struct timeline *timeline)
+{
+    bool first = true;
+    for (uint32_t i = 0; i < s->space_count; i++) {
+        if (s->spaces[i].kind != SPACE_DEVICE) {
+            continue;
+        }
+        const struct space_use *use = &timeline->spaces[i];
+        out->peak_bytes = fmax(out->peak_bytes, (double)use->peak_bytes);
+        out->peak_reserved_bytes = fmax(out->peak_reserved_bytes, (double)use->peak_reserved_bytes);
+        for (uint32_t c = 0; first && c < BUFFER_CLASS_COUNT; c++) {
+            out->first_class_bytes[c] = (double)use->at_peak_bytes[c];
+        }
+        first = false;
+    }
+}
+
+/* Prints the complaint and leaves ran false when the scenario cannot be simulated. A step that does not fit counts as run with its memory figures and step_s 0. */
+static inline struct simulated simulate(const char *text)
+{
+    struct simulated out = { 0 };
+    struct json_document *document = NULL;
+    struct json root;
+    struct error error = { 0 };
+    struct scenario scenario = { 0 };
+    struct schedule schedule = { 0 };
+    struct timeline timeline = { 0 };
+    struct result result = { 0 };
+    bool loaded = false, scheduled = false, timed = false;
+    enum status status = json_parse(&document, text, strlen(text), "accuracy row", &error);
+    if (status == STATUS_OK) {
+        json_root(document, &root);
+        status = scenario_from_json(&scenario, &root, &error);
+        loaded = status == STATUS_OK;
+    }
+    if (status == STATUS_OK) {
+        struct lower_request request = {
+            .model = &scenario.model,
+            .cluster = &scenario.cluster,
+            .software = &scenario.software,
+            .plan = &scenario.plan,
+            .order = registry_order(scenario.plan.order, &error),
+            .policy = registry_policy(scenario.plan.policy, &error),
+        };
+        status = lower_schedule(&request, &schedule, &error);
+        scheduled = status == STATUS_OK;
+    }
+    if (status == STATUS_OK) {
+        struct exec_options options = { .cluster = &scenario.cluster, .software = &scenario.software, .audit = true };
+        status = exec_sim.run(&schedule, &options, &timeline, &error);
+        timed = status == STATUS_OK;
+    }
+    if (status == STATUS_OK) {
+        struct result_input input = {
+            "row", &schedule, &timeline, &scenario.cluster, &scenario.software, scenario.plan.precision
+        };
+        status = result_compute(&result, &input, &error);
+    }
+    if (status == STATUS_OK) {
+        out.ran = true;
+        out.step_s = result.fits ? result.step_time_s : 0;
+        out.mfu = result.mfu;
+        out.hfu = result.hfu;
+        simulated_memory(&out, &schedule, &timeline);
+        for (uint32_t c = 0; result.stage_count > 0 && c < TIME_CLASS_COUNT; c++) {
+            out.exposed_s[c] = result.stages[0].exposed_s[c];
+        }
+        result_free(&result);
+    } else {
+        char message[2048];
+        printf("cannot simulate: %s\n  %s\n", error_text(&error, message, sizeof message), text);
+    }
+    if (timed) {
+        timeline_free(&timeline);
+    }
+    if (scheduled) {
+        schedule_free(&schedule);
+    }
+    if (loaded) {
+        scenario_free(&scenario);
+    }
+    json_free(document);
+    return out;
+}
+
+/* Relative errors of a set of rows. */
+struct errors {
+    const char *name;
+    double sum, signed_sum, worst;
+    uint32_t count;
+};
+
+static inline double errors_add(struct errors *errors, double simulated, double measured)
+{
+    double error = simulated / measured - 1;
+    errors->sum += fabs(error);
+    errors->signed_sum += error;
+    errors->worst = fmax(errors->worst, fabs(error));
+    errors->count++;
+    return error;
+}
+
+/* One line of the table; returns 1 when the mean is above `limit` (or no row counted), else 0. */
+static inline int errors_print(const struct errors *errors, double limit)
+{
+    double mean = errors->count > 0 ? errors->sum / errors->count : 1;
+    bool bad = errors->count == 0 || mean > limit;
+    printf("%-52s %5u rows  mean error %5.2f %%  bias %+6.2f %%  worst %6.2f %%  allowed %4.1f %%  %s\n", errors->name,
+           errors->count, 100 * mean, errors->count > 0 ? 100 * errors->signed_sum / errors->count : 0,
+           100 * errors->worst, 100 * limit, bad ? "TOO FAR" : "ok");
+    return bad ? 1 : 0;
+}
+
+#endif

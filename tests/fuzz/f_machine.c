@@ -1,0 +1,192 @@
+/* Machine and software loaders against mutated library files: every input ends in a loaded machine or in a message, never a crash, a hang or a leak
+ * (run under the sanitizers). A machine that loads keeps the promises of machine.h. argv[1] seeds; the number of inputs is fixed, argv[2] changes it. */
+#include "hw_models/machine.h"
+#include "hw_models/software.h"
+
+#include "tests/test.h"
+
+enum { TEXT_MAX = 1 << 16 };
+
+static uint64_t fuzz_state;
+static uint64_t fuzz_accepted, fuzz_refused;
+
+static const char *const WORDS[] = { "0",
+                                     "-1",
+                                     "1e300",
+                                     "1e-300",
+                                     "9007199254740993",
+                                     "null",
+                                     "true",
+                                     "[]",
+                                     "{}",
+                                     "\"\"",
+                                     "\"gpu0\"",
+                                     "\"gpu[0-3]\"",
+                                     "\"base\"",
+                                     "\"toy-2gpu\"",
+                                     "[0-9]",
+                                     "[3-1]",
+                                     "\"all\"",
+                                     "\"nvlink\"",
+                                     "1e9",
+                                     "0.5",
+                                     ",",
+                                     ":",
+                                     "NaN",
+                                     "\\u0000",
+                                     "\"lanes\":",
+                                     "4096",
+                                     "65536",
+                                     "\xff",
+                                     "[[1,1],[2,2]]" };
+
+static size_t mutate(char *text, size_t length, const char *other, size_t other_length)
+{
+    size_t at = test_below(&fuzz_state, length + 1), size = 1 + test_below(&fuzz_state, 24);
+    switch (test_below(&fuzz_state, 7)) {
+    case 0: /* flip a byte */
+        if (at < length) {
+            text[at] = (char)(text[at] ^ (1 << test_below(&fuzz_state, 8)));
+        }
+        return length;
+    case 1: /* cut */
+        size = at + size > length ? length - at : size;
+        memmove(text + at, text + at + size, length - at - size);
+        return length - size;
+    case 2: { /* insert a word */
+        const char *word = WORDS[test_below(&fuzz_state, sizeof WORDS / sizeof WORDS[0])];
+        size = strlen(word);
+        if (length + size < TEXT_MAX) {
+            memmove(text + at + size, text + at, length - at);
+            memcpy(text + at, word, size);
+            length += size;
+        }
+        return length;
+    }
+    case 3: /* replace a number by a word */
+        for (size_t i = at; i < length; i++) {
+            if (text[i] >= '0' && text[i] <= '9') {
+                const char *word = WORDS[test_below(&fuzz_state, sizeof WORDS / sizeof WORDS[0])];
+                size_t end = i, word_length = strlen(word);
+                while (end < length && strchr("0123456789.eE+-", text[end]) != NULL && text[end] != '\0') {
+                    end++;
+                }
+                if (length - (end - i) + word_length < TEXT_MAX) {
+                    memmove(text + i + word_length, text + end, length - end);
+                    memcpy(text + i, word, word_length);
+                    length = length - (end - i) + word_length;
+                }
+                break;
+            }
+        }
+        return length;
+    case 4: /* splice from another file */
+        size = 1 + test_below(&fuzz_state, 200);
+        if (other_length > size && length + size < TEXT_MAX) {
+            memmove(text + at + size, text + at, length - at);
+            memcpy(text + at, other + test_below(&fuzz_state, other_length - size), size);
+            length += size;
+        }
+        return length;
+    case 5: /* a digit becomes another */
+        for (size_t i = at; i < length; i++) {
+            if (text[i] >= '0' && text[i] <= '9') {
+                text[i] = (char)('0' + test_below(&fuzz_state, 10));
+                break;
+            }
+        }
+        return length;
+    default: /* double a stretch */
+        size = 1 + test_below(&fuzz_state, 300);
+        if (at + size < length && length + size < TEXT_MAX) {
+            memmove(text + at + size, text + at, length - at);
+            length += size;
+        }
+        return length;
+    }
+}
+
+static void check_machine(const struct machine *machine)
+{
+    EXPECT(machine->gpu_count >= 1 && machine->gpu_count == machine_part_kind_count(machine, PART_GPU));
+    EXPECT(machine->gpu.usable_bytes > 0.0 && machine->gpu.usable_bytes <= machine->gpu.memory_bytes);
+    EXPECT(machine->gpu.hbm_bytes_per_s > 0.0 && machine->gpu.peak_flops[DTYPE_FP32] > 0.0);
+    EXPECT(machine->part_count <= MACHINE_PARTS_MAX && machine->link_count <= MACHINE_LINKS_MAX);
+    for (uint32_t i = 0; i < machine->link_count; i++) {
+        const struct machine_link *link = &machine->links[i];
+        EXPECT(link->a < machine->part_count && link->b < machine->part_count && link->a != link->b);
+        EXPECT(link->bytes_per_s > 0.0 && link->bytes_per_s <= link->peak_bytes_per_s && isfinite(link->latency_s));
+        EXPECT(link->both_bytes_per_s >= link->bytes_per_s && link->lanes >= 1);
+    }
+    for (uint32_t i = 0; i < machine->curve_count; i++) {
+        EXPECT(machine->curves[i].ranks >= 2 && curve_at(&machine->curves[i].curve, 1e6) > 0.0);
+    }
+}
+
+/* One mutated input through both loaders' text path. */
+static void run_one(const char *text, size_t length, bool is_machine)
+{
+    struct json_document *document;
+    struct json root;
+    struct error error = { 0 };
+    enum status status = json_parse(&document, text, length, "fuzz.json", &error);
+    if (status == STATUS_OK) {
+        json_root(document, &root);
+        if (is_machine) {
+            struct machine machine;
+            status = machine_from_json(&machine, &root, &error);
+            if (status == STATUS_OK) {
+                check_machine(&machine);
+                machine_free(&machine);
+            }
+        } else {
+            struct software software;
+            status = software_from_json(&software, &root, &error);
+            EXPECT(status != STATUS_OK || (software.weight_bytes > 0.0 && isfinite(software_state_bytes(&software))));
+        }
+        json_free(document);
+    }
+    EXPECT(status == STATUS_OK || error.message[0] != '\0');
+    fuzz_accepted += status == STATUS_OK;
+    fuzz_refused += status != STATUS_OK;
+}
+
+static unsigned fuzz_inputs = 4000;
+
+static void fuzz_loaders(void)
+{
+    static char text[TEXT_MAX + 1];
+    fuzz_state = test_seed;
+    for (unsigned i = 0; i < fuzz_inputs; i++) {
+        bool is_machine = test_below(&fuzz_state, 4) != 0;
+        uint32_t count = is_machine ? machine_library_count() : software_library_count();
+        size_t length, other_length;
+        const char *(*library_text)(uint32_t, size_t *) = is_machine ? machine_library_text : software_library_text;
+        const char *seed = library_text((uint32_t)test_below(&fuzz_state, count), &length);
+        const char *other = library_text((uint32_t)test_below(&fuzz_state, count), &other_length);
+        if (length > TEXT_MAX) {
+            continue;
+        }
+        memcpy(text, seed, length);
+        for (uint64_t k = 1 + test_below(&fuzz_state, 4); k > 0; k--) {
+            length = mutate(text, length, other, other_length);
+        }
+        text[length] = '\0';
+        run_one(text, length, is_machine);
+        if (test_failures > 0) {
+            printf("input %u: %.*s\n", i, (int)(length > 2000 ? 2000 : length), text);
+            return;
+        }
+    }
+    printf("%llu accepted, %llu refused\n", (unsigned long long)fuzz_accepted, (unsigned long long)fuzz_refused);
+    EXPECT(fuzz_accepted > 0 && fuzz_refused > 0);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = { TEST(fuzz_loaders) };
+    if (argc > 2) {
+        fuzz_inputs = (unsigned)strtoul(argv[2], NULL, 0);
+    }
+    return test_run(cases, 1, argc, argv);
+}

@@ -1,0 +1,144 @@
+#include "validate/kernel_rows.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/base/check.h"
+#include "sim/base/file.h"
+#include "validate/published/gemm_points.h"
+
+enum { LEFT_OUT_EVERY = 5, LEFT_OUT_LEAST = 40 };
+static const size_t FILE_BYTES_MAX = 16u << 20;
+
+static uint32_t text_hash(const char *text)
+{
+    uint32_t hash = 2166136261u;
+    for (; *text != '\0'; text++) {
+        hash = (hash ^ (uint8_t)*text) * 16777619u;
+    }
+    return hash;
+}
+
+static double field(const char *key, const char *name)
+{
+    const char *at = strstr(key, name);
+    return at == NULL ? 0 : strtod(at + strlen(name), NULL);
+}
+
+/* "b=1, m=4096, k=5120, n=1536, layout=TN, accumulate=False, out_dtype=bf16" */
+static struct kernel gemm_of_key(const char *key, enum dtype dtype)
+{
+    double b = field(key, "b="), m = field(key, " m="), n = field(key, " n="), k = field(key, " k=");
+    bool wide = strstr(key, "out_dtype=fp32") != NULL, accumulate = strstr(key, "accumulate=True") != NULL;
+    double output = b * m * n * (wide ? 4 : 2);
+    return (struct kernel){
+        .kernel_class = KERNEL_GEMM,
+        .dtype = (uint8_t)dtype,
+        .layout = strstr(key, "layout=TN")   ? GEMM_TN
+                  : strstr(key, "layout=NT") ? GEMM_NT
+                                             : GEMM_NN,
+        .flags = accumulate ? KERNEL_FLAG_ACCUMULATE : 0,
+        .launches = 1,
+        .batch = (uint64_t)b,
+        .m = (uint64_t)m,
+        .n = (uint64_t)n,
+        .k = (uint64_t)k,
+        .flops = 2 * b * m * n * k,
+        .bytes_read = b * k * (m + n) * dtype_bytes(dtype) + (accumulate ? output : 0),
+        .bytes_written = output,
+    };
+}
+
+/* "batch=1, seq_len=4096, head_num=64, kv_head_num=8, qk_head_dim=128, v_head_dim=128, qkv_contiguous=True": causal, though its rates count
+ * the whole score matrix (A100 rows reach 1.19 of the peak otherwise). */
+static struct kernel attention_of_key(const char *key, enum kernel_class kernel_class, enum dtype dtype)
+{
+    double batch = field(key, "batch="), s = field(key, "seq_len="), heads = field(key, " head_num=");
+    double pairs = field(key, "kv_head_num="), head = (field(key, "qk_head_dim=") + field(key, "v_head_dim=")) / 2;
+    bool forward = kernel_class == KERNEL_ATTENTION_FORWARD;
+    double query = batch * heads * s * head * dtype_bytes(dtype),
+           key_value = 2 * batch * pairs * s * head * dtype_bytes(dtype);
+    return (struct kernel){
+        .kernel_class = (uint8_t)kernel_class,
+        .dtype = (uint8_t)dtype,
+        .flags = KERNEL_FLAG_CAUSAL,
+        .launches = forward ? 1 : 3,
+        .batch = (uint64_t)(batch * heads),
+        .m = (uint64_t)s,
+        .n = (uint64_t)s,
+        .k = (uint64_t)head,
+        .flops = (forward ? 4 : 10) * batch * heads * s * s * head, /* whole matrix: what the table's rates divide */
+        .bytes_read = (forward ? 1 : 3) * query + key_value,
+        .bytes_written = forward ? query : query + key_value,
+    };
+}
+
+static void add_row(struct kernel_row *rows, size_t max, size_t *count, const char *key, const struct kernel *kernel,
+                    double seconds)
+{
+    if (*count < max) {
+        struct kernel_row *row = &rows[(*count)++];
+        *row = (struct kernel_row){ .kernel = *kernel, .measured_s = seconds };
+        snprintf(row->key, sizeof row->key, "%s", key);
+        row->left_out = text_hash(row->key) % LEFT_OUT_EVERY == 0;
+    }
+}
+
+/* system,op,peak_tflops,"key",efficiency */
+enum status kernel_rows_measured(const char *path, const char *system, enum kernel_class kernel_class, enum dtype dtype,
+                                 double launch_gap_s, struct kernel_row *rows, size_t max, size_t *count,
+                                 struct error *error)
+{
+    const char *op = kernel_class == KERNEL_GEMM                ? "matmul"
+                     : kernel_class == KERNEL_ATTENTION_FORWARD ? "sdp_fwd"
+                                                                : "sdp_bwd";
+    char *text, prefix[64];
+    size_t length;
+    unsigned line_number = 0;
+    TRY(file_read(path, FILE_BYTES_MAX, &text, &length, error));
+    int prefix_length = snprintf(prefix, sizeof prefix, "%s,%s,", system, op);
+    for (char *line = text, *next; line != NULL && *line != '\0'; line = next) {
+        next = strchr(line, '\n');
+        if (next != NULL) {
+            *next++ = '\0';
+        }
+        line_number++;
+        if (strncmp(line, prefix, (size_t)prefix_length) != 0) {
+            continue;
+        }
+        char *open = strchr(line, '"'), *close = strrchr(line, '"');
+        double peak = 1e12 * strtod(line + prefix_length, NULL),
+               efficiency = close > open ? strtod(close + 2, NULL) : 0;
+        if (!(peak > 0) || !(efficiency > 0)) {
+            free(text);
+            return error_set(error, STATUS_BAD_INPUT, "%s:%u: not a row of a quoted shape and an efficiency", path,
+                             line_number);
+        }
+        *close = '\0';
+        struct kernel kernel = kernel_class == KERNEL_GEMM ? gemm_of_key(open + 1, dtype)
+                                                           : attention_of_key(open + 1, kernel_class, dtype);
+        add_row(rows, max, count, open + 1, &kernel, kernel.flops / (efficiency * peak) - launch_gap_s);
+    }
+    free(text);
+    return STATUS_OK;
+}
+
+void kernel_rows_published(const char *system, enum dtype dtype, double launch_gap_s, struct kernel_row *rows,
+                           size_t max, size_t *count)
+{
+    size_t before = *count;
+    for (size_t p = 0; p < GEMM_POINT_COUNT; p++) {
+        const struct gemm_point *point = &GEMM_POINTS[p];
+        if (strcmp(point->system, system) == 0 && point->dtype == dtype) {
+            char key[KERNEL_ROW_KEY_BYTES];
+            snprintf(key, sizeof key, "b=1, m=%u, k=%u, n=%u, layout=NN", point->m, point->k, point->n);
+            struct kernel kernel = gemm_of_key(key, dtype);
+            add_row(rows, max, count, key, &kernel, kernel.flops / (point->tflops * 1e12) - launch_gap_s);
+        }
+    }
+    for (size_t i = before; i < *count && *count - before <= LEFT_OUT_LEAST; i++) {
+        rows[i].left_out = false;
+    }
+}
