@@ -1,6 +1,7 @@
 /* Loading software models: one table of fields, bases, provenance. */
 #include "hw_models/software.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,11 +10,11 @@
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 
-enum { BASE_DEPTH_MAX = 4, NAMES_MAX = 128, SECTION_KEYS_MAX = 24 };
+enum { BASE_DEPTH_MAX = 4, NAMES_MAX = 128, SECTION_KEYS_MAX = 24, HARMONIC_EXACT = 16 };
 #define SOFTWARE_FILE_BYTES_MAX ((size_t)1 << 20)
 #define SOFTWARE_SCHEMA         "memwall.software/1"
 
-enum field_type { FIELD_REAL, FIELD_COUNT, FIELD_BOOL, FIELD_DTYPE, FIELD_ALLOCATOR };
+enum field_type { FIELD_REAL, FIELD_COUNT, FIELD_BOOL, FIELD_DTYPE, FIELD_LOSS, FIELD_ALLOCATOR };
 
 struct field {
     const char *section, *key;
@@ -43,6 +44,7 @@ struct field {
 static const struct field FIELDS[] = {
     MICROSECONDS("host", "launch_us", launch_host_s),
     MICROSECONDS("host", "collective_us", collective_host_s),
+    MICROSECONDS("host", "collective_jitter_us", collective_jitter_s),
     MICROSECONDS("host", "copy_us", copy_host_s),
     MICROSECONDS("host", "pass_us", pass_host_s),
     MICROSECONDS("host", "micro_batch_us", micro_batch_host_s),
@@ -53,6 +55,7 @@ static const struct field FIELDS[] = {
     BOOL("kernels", "fused", fused_kernels),
     BOOL("kernels", "flash_attention", flash_attention),
     BOOL("kernels", "selective_ops", selective_ops),
+    { "kernels", "loss", FIELD_LOSS, AT(loss), 0.0, 0.0, 1.0 },
     BOOL("kernels", "fused_optimizer", fused_optimizer),
     COUNT("kernels", "optimizer_launches", optimizer_launches, 1e6),
     { "numbers", "gradient_dtype", FIELD_DTYPE, AT(gradient_dtype), 0.0, 0.0, 1.0 },
@@ -70,6 +73,8 @@ static const struct field FIELDS[] = {
     BOOL("communication", "overlap_pipeline", overlap_pipeline),
     BOOL("communication", "scatter_gather_pipeline", scatter_gather_pipeline),
     COUNT("communication", "prefetch_layers", prefetch_layers, 1e4),
+    BOOL("communication", "staged_collectives", staged_collectives),
+    BOOL("communication", "keeps_gathered", keeps_gathered),
     { "memory", "allocator", FIELD_ALLOCATOR, AT(allocator), 0.0, 0.0, 1.0 },
     REAL("memory", "context_MiB", context_bytes, 1e7, MIB),
     REAL("memory", "workspace_MiB", workspace_bytes, 1e7, MIB),
@@ -96,6 +101,11 @@ static const double DTYPE_BYTES[] = {
 static const char *const ALLOCATOR_WORDS[] = {
 #define X(name, word) word,
     SOFTWARE_ALLOCATOR_TABLE(X)
+#undef X
+};
+static const char *const LOSS_WORDS[] = {
+#define X(name, word) word,
+    LOSS_TABLE(X)
 #undef X
 };
 enum { ALLOCATORS_ALL = sizeof ALLOCATOR_WORDS / sizeof ALLOCATOR_WORDS[0] };
@@ -126,6 +136,23 @@ const char *software_allocator_word(enum software_allocator allocator)
     return ALLOCATOR_WORDS[allocator];
 }
 
+double software_collective_wait_s(const struct software *software, uint32_t members)
+{
+    double others = 0; /* H(n) - 1 */
+    for (uint32_t i = 2; i <= members && i <= HARMONIC_EXACT; i++) {
+        others += 1.0 / i;
+    }
+    if (members > HARMONIC_EXACT) {
+        others += log((members + 0.5) / (HARMONIC_EXACT + 0.5)); /* the sum of the rest, to 1e-4 */
+    }
+    return software->collective_jitter_s * others;
+}
+
+double software_collective_host_s(const struct software *software, uint32_t members)
+{
+    return software->collective_host_s + software_collective_wait_s(software, members);
+}
+
 double software_state_bytes(const struct software *software)
 {
     return software->weight_bytes + software->gradient_bytes + software->master_bytes + software->moments_bytes;
@@ -147,6 +174,7 @@ void software_field_get(const struct software *software, uint32_t index, struct 
     case FIELD_COUNT: value->value = *(const uint32_t *)place; break;
     case FIELD_BOOL: value->value = *(const bool *)place ? 1.0 : 0.0; break;
     case FIELD_DTYPE: value->text = DTYPE_WORDS[*(const enum dtype *)place]; break;
+    case FIELD_LOSS: value->text = LOSS_WORDS[*(const enum loss_kind *)place]; break;
     case FIELD_ALLOCATOR: value->text = ALLOCATOR_WORDS[*(const enum software_allocator *)place]; break;
     }
 }
@@ -233,6 +261,10 @@ static enum status read_field(struct software *software, const struct field *fie
     case FIELD_DTYPE:
         TRY(json_word(section, field->key, DTYPE_WORDS, DTYPE_COUNT, &index, error));
         *(enum dtype *)place = (enum dtype)index;
+        return STATUS_OK;
+    case FIELD_LOSS:
+        TRY(json_word(section, field->key, LOSS_WORDS, LOSS_COUNT, &index, error));
+        *(enum loss_kind *)place = (enum loss_kind)index;
         return STATUS_OK;
     case FIELD_ALLOCATOR:
         TRY(json_word(section, field->key, ALLOCATOR_WORDS, ALLOCATORS_ALL, &index, error));

@@ -36,10 +36,12 @@ struct software {
     char name[64];
     char title[128];
     /* host time */
-    double launch_host_s;       /* host time to issue one kernel, framework included */
-    double collective_host_s;   /* to issue one collective */
-    double copy_host_s;         /* to issue one asynchronous copy */
-    double pass_host_s;         /* per layer and pass: module calls, autograd bookkeeping */
+    double launch_host_s;     /* host time to issue one kernel, framework included */
+    double collective_host_s; /* to issue one collective */
+    double
+        collective_jitter_s; /* mean delay of one member at a collective; see software_collective_wait_s */
+    double copy_host_s;      /* to issue one asynchronous copy */
+    double pass_host_s;      /* per layer and pass: module calls, autograd bookkeeping */
     double micro_batch_host_s;  /* per micro-batch: data loading, schedule logic */
     double step_host_s;         /* per step: zero_grad, loss logging, scaler synchronisation */
     uint32_t launch_ahead;      /* launches the host may run ahead of the device; 0: unlimited */
@@ -48,7 +50,8 @@ struct software {
     /* kernels */
     bool fused_kernels;   /* bias, activation, dropout, masked softmax fused as own or compiled kernels do */
     bool flash_attention; /* attention as one kernel that keeps no scores */
-    bool selective_ops; /* selective recomputation keeps chosen outputs (torchtitan), not all but the attention core */
+    bool selective_ops;  /* selective recomputation keeps chosen outputs (torchtitan), not all but the attention core */
+    enum loss_kind loss; /* how the cross entropy is computed (sim/ir/kernel.h) */
     bool fused_optimizer;        /* one multi-tensor launch per optimizer_launches, not per tensor */
     uint32_t optimizer_launches; /* kernels of one optimizer step; per parameter tensor when not fused */
     /* numbers: what mixed-precision training keeps, in bytes per parameter (before ZeRO divides them):
@@ -73,6 +76,12 @@ struct software {
     bool scatter_gather_pipeline;  /* without sequence parallelism: each tensor rank sends 1/t of a boundary tensor, the
                                       receivers gather it (Narayanan et al. 2021, section 4.1) */
     uint32_t prefetch_layers;      /* ZeRO-3 / FSDP: layers gathered ahead */
+    /* ZeRO-3, as FSDP2: a gather arrives in one flat buffer from which a kernel copies the weights out; gradients are copied into one flat buffer of
+     * reduce_bytes, which is reduced. */
+    bool staged_collectives;
+    /* ZeRO-3, as torchtitan sets FSDP2 up: what the next pass would gather again at once stays gathered: embedding and head (one root group) and the last layer,
+     * with pipeline stages every layer. Whole gradients of the root group, with pipeline stages of all, are reduced once, after the last backward. */
+    bool keeps_gathered;
     /* memory */
     enum software_allocator allocator;
     double context_bytes;   /* added to the machine's own context line */
@@ -101,6 +110,14 @@ struct software_field_value {
 };
 uint32_t software_field_count(void);
 void software_field_get(const struct software *software, uint32_t index, struct software_field_value *value);
+
+/* How long a collective of `members` ranks waits for the last of them, beyond the mean: their delays are taken as independent and exponential of mean j =
+ * collective_jitter_s, so the last of n is expected at j * H(n), H(n) = 1 + 1/2 + ... + 1/n. Where hosts issue just in time it is host time (the thread
+ * cannot get ahead), where they run ahead it is time on the device; the engine charges both, and the longer chain decides. */
+double software_collective_wait_s(const struct software *software, uint32_t members);
+
+/* Host time of a collective: to issue it, and the wait. */
+double software_collective_host_s(const struct software *software, uint32_t members);
 
 /* weight + gradient + master + moments. */
 double software_state_bytes(const struct software *software);

@@ -40,7 +40,8 @@ static inline void compare_with_twin(const struct schedule_gen *gen, uint64_t se
     struct cost_table table = { 0 };
     struct timeline timeline = { 0 };
     schedule_gen(gen, seed, &schedule);
-    bool valid = verify_schedule(&schedule); /* as generated: a collective whose work is a fixed time has no group to check */
+    bool valid =
+        verify_schedule(&schedule); /* as generated: a collective whose work is a fixed time has no group to check */
     if (cluster == NULL) {
         compare_fix_works(&schedule);
     }
@@ -69,9 +70,10 @@ static inline void compare_with_twin(const struct schedule_gen *gen, uint64_t se
                 char text[256];
                 TEST_FAIL_("seed %llu: op %u (%s): engine %lld %lld %lld %lld %lld, twin %lld %lld %lld %lld %lld",
                            (unsigned long long)seed, i, sched_op_text(&schedule, i, text, sizeof text),
-                           (long long)a->issued_ps, (long long)a->ready_ps, (long long)a->matched_ps, (long long)a->start_ps,
-                           (long long)a->end_ps, (long long)b->issued_ps, (long long)b->ready_ps, (long long)b->matched_ps,
-                           (long long)b->start_ps, (long long)b->end_ps);
+                           (long long)a->issued_ps, (long long)a->ready_ps, (long long)a->matched_ps,
+                           (long long)a->start_ps, (long long)a->end_ps, (long long)b->issued_ps,
+                           (long long)b->ready_ps, (long long)b->matched_ps, (long long)b->start_ps,
+                           (long long)b->end_ps);
                 break;
             }
         }
@@ -79,7 +81,8 @@ static inline void compare_with_twin(const struct schedule_gen *gen, uint64_t se
         const struct audit_resources resources = { table.capacities, table.asked, table.resource_count };
         struct error error = { 0 };
         timeline.schedule_hash = schedule_hash(&schedule);
-        if (timeline.outcome == TIMELINE_DONE && timeline_audit(&schedule, &timeline, &resources, &error) != STATUS_OK) {
+        if (timeline.outcome == TIMELINE_DONE &&
+            timeline_audit(&schedule, &timeline, &resources, &error) != STATUS_OK) {
             TEST_FAIL_("seed %llu: %s", (unsigned long long)seed, error.message);
         }
     }

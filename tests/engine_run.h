@@ -9,8 +9,9 @@
 #include "tests/test.h"
 
 /* Builds the schedule's cost table and runs it. False after an unexpected error, which is printed. */
-static inline bool run_verified(const struct schedule *schedule, const struct cluster *cluster, const struct software *software,
-                                bool record_rates, struct cost_table *table, struct timeline *timeline)
+static inline bool run_verified(const struct schedule *schedule, const struct cluster *cluster,
+                                const struct software *software, bool record_rates, struct cost_table *table,
+                                struct timeline *timeline)
 {
     struct error error = { 0 };
     char text[2048];
@@ -36,8 +37,9 @@ static inline bool verify_schedule(const struct schedule *schedule)
 }
 
 /* The same, verified first. */
-static inline bool run_schedule(const struct schedule *schedule, const struct cluster *cluster, const struct software *software,
-                                bool record_rates, struct cost_table *table, struct timeline *timeline)
+static inline bool run_schedule(const struct schedule *schedule, const struct cluster *cluster,
+                                const struct software *software, bool record_rates, struct cost_table *table,
+                                struct timeline *timeline)
 {
     *timeline = (struct timeline){ 0 };
     *table = (struct cost_table){ 0 };

@@ -196,7 +196,8 @@ static inline void twin_fill(struct twin *t, double *rates)
             double used = 0, wanted = 0;
             for (uint32_t i = 0; i < n; i++) {
                 const struct op_cost *cost = twin_cost(t, i);
-                for (uint32_t k = cost->first_use; twin_is_activity(t, i) && k < cost->first_use + cost->use_count; k++) {
+                for (uint32_t k = cost->first_use; twin_is_activity(t, i) && k < cost->first_use + cost->use_count;
+                     k++) {
                     if (t->table->uses[k].resource == r) {
                         double c = t->table->uses[k].coefficient;
                         used += rates[i] < 0 ? 0 : c * rates[i];
@@ -286,7 +287,8 @@ static inline void twin_note_full(struct twin *t, bool *was_full)
 {
     for (uint32_t r = 0; r < t->s->rank_count; r++) {
         const struct sched_rank *rank = &t->s->ranks[r];
-        was_full[r] = t->hosts[r].next < rank->first_op + rank->op_count && twin_full(t, &t->hosts[r], t->hosts[r].next);
+        was_full[r] =
+            t->hosts[r].next < rank->first_op + rank->op_count && twin_full(t, &t->hosts[r], t->hosts[r].next);
     }
 }
 
@@ -384,7 +386,8 @@ static inline bool twin_simulate(struct twin *t, const struct schedule *s, const
     t->live = calloc(s->space_count + 1, sizeof *t->live);
     bool *was_full = calloc(s->rank_count + 1, sizeof *was_full);
     for (uint32_t i = 0; i < s->op_count; i++) {
-        t->ops[i].times = (struct op_times){ TIME_NEVER_PS, TIME_NEVER_PS, TIME_NEVER_PS, TIME_NEVER_PS, TIME_NEVER_PS, 0 };
+        t->ops[i].times =
+            (struct op_times){ TIME_NEVER_PS, TIME_NEVER_PS, TIME_NEVER_PS, TIME_NEVER_PS, TIME_NEVER_PS, 0 };
     }
     for (uint32_t r = 0; r < s->rank_count; r++) {
         t->hosts[r].next = s->ranks[r].first_op;

@@ -97,7 +97,7 @@ static inline uint32_t gen_work(struct builder *b, const struct schedule_gen *ge
         struct work_item items[3];
         uint32_t count = 1 + (uint32_t)test_below(random, 3);
         for (uint32_t i = 0; i < count; i++) {
-            uint64_t m = 64 << test_below(random, 4);
+            uint64_t m = UINT64_C(64) << test_below(random, 4);
             struct kernel kernel = { .kernel_class = (uint8_t)test_below(random, KERNEL_CLASS_COUNT),
                                      .dtype = (uint8_t)test_below(random, DTYPE_COUNT),
                                      .flags = (uint8_t)test_below(random, 4),
@@ -136,14 +136,12 @@ static inline enum opcode gen_local_opcode(const struct schedule_gen *gen, uint6
 static inline enum gen_queue gen_queue_of(enum opcode opcode, uint64_t *random)
 {
     static const enum gen_queue delay[] = { GEN_COMPUTE, GEN_COMPUTE, GEN_COMM, GEN_HOST };
-    switch (opcode) {
-    case OP_COPY_H2D: return GEN_H2D;
-    case OP_COPY_D2H: return GEN_D2H;
-    case OP_HOST_OPTIMIZER: return GEN_HOST;
-    case OP_DELAY: return delay[test_below(random, 4)];
-    case OP_MARK: return (enum gen_queue)test_below(random, GEN_QUEUES);
-    default: return GEN_COMPUTE;
-    }
+    return opcode == OP_COPY_H2D         ? GEN_H2D
+           : opcode == OP_COPY_D2H       ? GEN_D2H
+           : opcode == OP_HOST_OPTIMIZER ? GEN_HOST
+           : opcode == OP_DELAY          ? delay[test_below(random, 4)]
+           : opcode == OP_MARK           ? (enum gen_queue)test_below(random, GEN_QUEUES)
+                                         : GEN_COMPUTE;
 }
 
 static inline uint32_t gen_op(struct builder *b, struct gen_rank *r, uint32_t opcode, enum gen_queue queue,

@@ -28,7 +28,8 @@ static uint32_t delay(struct step *step, uint32_t queue, int64_t ps)
 
 static uint32_t buffer(struct step *step, uint64_t bytes, enum buffer_class class, uint8_t flags)
 {
-    return builder_buffer(step->b, step->space, bytes, 1, class, flags, builder_label(step->b, buffer_class_word(class)));
+    return builder_buffer(step->b, step->space, bytes, 1, class, flags,
+                          builder_label(step->b, buffer_class_word(class)));
 }
 
 static bool run(struct step *step, const struct software *software)

@@ -200,8 +200,15 @@ static void test_kernel_beside_collective(void)
     printf("large GEMM beside a collective of 24 of 132 SMs: x%.4f\n", slowdown);
     EXPECT(slowdown > 1.15 && slowdown < 1.0 / (1 - 24.0 / 132) + 0.02); /* E.6 (a): x1.222 of its arithmetic */
     EXPECT_REAL(stretch, 1, 1e-9);
-    struct kernel copy = { .kernel_class = KERNEL_ELEMENTWISE, .dtype = DTYPE_FP16, .launches = 1, .batch = 1, .m = 1, .n = 1, .k = 1,
-                           .bytes_read = 2e9, .bytes_written = 2e9 };
+    struct kernel copy = { .kernel_class = KERNEL_ELEMENTWISE,
+                           .dtype = DTYPE_FP16,
+                           .launches = 1,
+                           .batch = 1,
+                           .m = 1,
+                           .n = 1,
+                           .k = 1,
+                           .bytes_read = 2e9,
+                           .bytes_written = 2e9 };
     slowdown = beside_collective(&copy, &stretch);
     printf("memory-bound kernel beside it: x%.4f\n", slowdown);
     EXPECT(slowdown >= 1 && slowdown < 3);
@@ -210,12 +217,13 @@ static void test_kernel_beside_collective(void)
 static void test_wave_slowdown(void)
 {
     EXPECT_REAL(cost_wave_slowdown(13200, 132, 24), 1.0 / (1 - 24.0 / 132), 0.02); /* many waves: the share of SMs */
-    EXPECT(cost_wave_slowdown(132, 132, 24) > 1.9);                                /* one full wave becomes two [E.6 (b)] */
+    EXPECT(cost_wave_slowdown(132, 132, 24) > 1.9); /* one full wave becomes two [E.6 (b)] */
     EXPECT(cost_wave_slowdown(132, 132, 24) <= 2);
     EXPECT_REAL(cost_wave_slowdown(100, 132, 24), 1, 0); /* fits beside it */
     EXPECT_REAL(cost_wave_slowdown(77, 132, 0), 1, 0);
     double last = 1;
-    for (double tiles = 1; tiles < 400; tiles += 0.25) { /* no jumps: a quarter of a tile changes at most a twelfth of a wave's rise */
+    for (double tiles = 1; tiles < 400;
+         tiles += 0.25) { /* no jumps: a quarter of a tile changes at most a twelfth of a wave's rise */
         double now = cost_wave_slowdown(tiles, 132, 24);
         EXPECT(now >= 1 && fabs(now - last) < 0.03);
         last = now;

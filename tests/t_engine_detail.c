@@ -27,8 +27,16 @@ enum { KERNELS = 40 };
 static struct kernel random_kernel(uint64_t *random)
 {
     double bytes = exp(log(1e4) + test_unit(random) * log(3e3));
-    struct kernel kernel = { .kernel_class = KERNEL_ELEMENTWISE, .dtype = DTYPE_FP16, .batch = 1, .m = 1, .n = 1, .k = 1,
-                             .launches = 1 + (uint32_t)test_below(random, 4), .flops = bytes, .bytes_read = bytes, .bytes_written = bytes };
+    struct kernel kernel = { .kernel_class = KERNEL_ELEMENTWISE,
+                             .dtype = DTYPE_FP16,
+                             .batch = 1,
+                             .m = 1,
+                             .n = 1,
+                             .k = 1,
+                             .launches = 1 + (uint32_t)test_below(random, 4),
+                             .flops = bytes,
+                             .bytes_read = bytes,
+                             .bytes_written = bytes };
     return kernel;
 }
 
@@ -43,7 +51,8 @@ static int64_t run_kernels(uint64_t seed, bool merged, const struct software *so
     uint32_t queue = builder_queue(b, QUEUE_COMPUTE, "compute");
     for (uint32_t i = 0; i < KERNELS; i++) {
         struct kernel kernel = random_kernel(&random);
-        items[i] = (struct work_item){ builder_kernel(b, &kernel), ITEM_KERNEL, (uint16_t)(test_below(&random, 5) == 0) };
+        items[i] =
+            (struct work_item){ builder_kernel(b, &kernel), ITEM_KERNEL, (uint16_t)(test_below(&random, 5) == 0) };
         if (!merged) {
             builder_op(b, OP_COMPUTE, queue, builder_work_kernels(b, &items[i], 1), PHASE_FORWARD);
         }
@@ -89,13 +98,82 @@ static void test_merged_launches(void)
     close_cluster();
 }
 
+enum { STEPS = 12 };
+
+/* Kernels and the tensor-parallel collectives between them, of one rank that stands for eight GPUs: one op, or an op for each on two queues. */
+static int64_t run_layers(bool merged, const struct software *software)
+{
+    static const enum opcode opcodes[] = { OP_ALL_GATHER, OP_REDUCE_SCATTER, OP_ALL_REDUCE };
+    uint64_t random = test_seed;
+    uint32_t devices[8] = { 0, 1, 2, 3, 4, 5, 6, 7 }, before = SCHED_NONE;
+    struct builder *b = builder_new();
+    struct work_item items[2 * STEPS];
+    uint32_t group = builder_group(b, devices, 8, 1, "tensor");
+    builder_rank(b, devices, 8, SCHED_NONE, "rank");
+    uint32_t compute = builder_queue(b, QUEUE_COMPUTE, "compute"), comm = builder_queue(b, QUEUE_COMM, "comm");
+    for (uint32_t i = 0; i < STEPS; i++) {
+        struct kernel kernel = random_kernel(&random);
+        enum opcode opcode = opcodes[i % 3];
+        uint32_t work = builder_work_collective(b, group, 1e5 * (1 + (double)i), DTYPE_FP16);
+        items[2 * i] = (struct work_item){ builder_kernel(b, &kernel), ITEM_KERNEL, 1 };
+        items[2 * i + 1] = (struct work_item){ work, ITEM_COLLECTIVE, (uint16_t)opcode };
+        if (!merged) {
+            builder_op(b, OP_COMPUTE, compute, builder_work_kernels(b, &items[2 * i], 1), PHASE_FORWARD);
+            builder_depends(b, before);
+            before = builder_op(b, opcode, comm, work, PHASE_TENSOR_COMM);
+            builder_set_match(b, builder_match(b, group, 1));
+            builder_depends(b, before - 1);
+        }
+    }
+    if (merged) {
+        builder_op(b, OP_COMPUTE, compute, builder_work_kernels(b, items, 2 * STEPS), PHASE_FORWARD);
+    }
+    struct schedule schedule;
+    struct cost_table table = { 0 };
+    struct timeline timeline = { 0 };
+    int64_t end_ps = 0;
+    if (finish_builder(b, &schedule) && run_schedule(&schedule, &cluster, software, false, &table, &timeline)) {
+        end_ps = timeline.end_ps;
+        uint32_t hbm = cluster_hbm(&cluster, 0);
+        EXPECT(timeline.resources[hbm].amount > 0);
+    }
+    timeline_free(&timeline);
+    cost_table_free(&table);
+    schedule_free(&schedule);
+    return end_ps;
+}
+
+static void test_merged_collectives(void)
+{
+    if (!open_cluster(1)) {
+        return;
+    }
+    for (uint32_t host = 0; host < 4; host++) {
+        const struct software software = { .launch_host_s = 4e-6 * host,
+                                           .collective_host_s = 30e-6 * host,
+                                           .pass_host_s = 40e-6 * host };
+        int64_t fine = run_layers(false, &software), coarse = run_layers(true, &software);
+        printf("op by op %lld ps, merged %lld ps\n", (long long)fine, (long long)coarse);
+        EXPECT(fine >= coarse - 2 * STEPS &&
+               fine - coarse <= 8 * STEPS); /* picoseconds rounded up: at most four an op */
+    }
+    close_cluster();
+}
+
 /* Two stages of eight GPUs: computes, a copy to host memory, a hop to the next server, on 2 ranks of 8 devices or on 16 ranks. */
 static int64_t run_stages(bool folded)
 {
     struct builder *b = builder_new();
     uint32_t devices[16], members[16], fold = folded ? 8 : 1, ranks = 16 / fold;
-    struct kernel kernel = { .kernel_class = KERNEL_ELEMENTWISE, .dtype = DTYPE_FP16, .launches = 1, .batch = 1, .m = 1, .n = 1, .k = 1,
-                             .bytes_read = 5e8, .bytes_written = 5e8 };
+    struct kernel kernel = { .kernel_class = KERNEL_ELEMENTWISE,
+                             .dtype = DTYPE_FP16,
+                             .launches = 1,
+                             .batch = 1,
+                             .m = 1,
+                             .n = 1,
+                             .k = 1,
+                             .bytes_read = 5e8,
+                             .bytes_written = 5e8 };
     struct work_item item = { builder_kernel(b, &kernel), ITEM_KERNEL, 1 };
     uint32_t work = builder_work_kernels(b, &item, 1), copy = builder_work_transfer(b, 3e8, false);
     uint32_t hop = builder_work_transfer(b, 1e8, false), matches[8], host[2];
@@ -114,7 +192,8 @@ static int64_t run_stages(bool folded)
         builder_rank(b, devices + r * fold, fold, node, "stage");
         uint32_t compute = builder_queue(b, QUEUE_COMPUTE, "compute"), down = builder_queue(b, QUEUE_D2H, "d2h");
         uint32_t up = builder_queue(b, QUEUE_H2D, "h2d"), p2p = builder_queue(b, QUEUE_P2P, "p2p");
-        uint32_t staging = builder_buffer(b, host[node], 1000, fold, BUFFER_COMMUNICATION, 0, builder_label(b, "staging"));
+        uint32_t staging =
+            builder_buffer(b, host[node], 1000, fold, BUFFER_COMMUNICATION, 0, builder_label(b, "staging"));
         uint32_t first = builder_op(b, OP_COMPUTE, compute, work, PHASE_FORWARD);
         uint32_t out = builder_op(b, OP_COPY_D2H, down, copy, PHASE_OFFLOAD);
         builder_acquire(b, staging);
@@ -158,4 +237,4 @@ static void test_folding(void)
     }
 }
 
-TEST_MAIN(TEST(test_merged_launches), TEST(test_folding))
+TEST_MAIN(TEST(test_merged_launches), TEST(test_merged_collectives), TEST(test_folding))

@@ -4,8 +4,9 @@
 
 static void print_counts(const char *name, const struct compare_counts *counts)
 {
-    printf("%s: %u done, %u do not fit, %u deadlocks; %u of %u ops slowed; worst difference %lld ps\n", name, counts->done,
-           counts->does_not_fit, counts->deadlock, counts->slowed, counts->ops, (long long)counts->worst_ps);
+    printf("%s: %u done, %u do not fit, %u deadlocks; %u of %u ops slowed; worst difference %lld ps\n", name,
+           counts->done, counts->does_not_fit, counts->deadlock, counts->slowed, counts->ops,
+           (long long)counts->worst_ps);
 }
 
 static void test_fixed(void)
@@ -60,8 +61,13 @@ static void test_shared(void)
 
 static void test_shared_with_host(void)
 {
-    struct software software = { .launch_host_s = 7e-6, .collective_host_s = 20e-6, .copy_host_s = 6e-6, .pass_host_s = 30e-6,
-                                 .micro_batch_host_s = 100e-6, .step_host_s = 1e-3, .launch_ahead = 6 };
+    struct software software = { .launch_host_s = 7e-6,
+                                 .collective_host_s = 20e-6,
+                                 .copy_host_s = 6e-6,
+                                 .pass_host_s = 30e-6,
+                                 .micro_batch_host_s = 100e-6,
+                                 .step_host_s = 1e-3,
+                                 .launch_ahead = 6 };
     shared(hand_dgx_a100, &software, false, "DGX A100, eager host");
     software.launch_ahead = 0;
     shared(hand_dgx2, &software, true, "DGX-2, host, tight memory");

@@ -50,6 +50,28 @@ static void test_round_trips(void)
     }
 }
 
+/* A gemm, a collective within it, a norm. */
+static uint32_t golden_kernels(struct builder *b, uint32_t rank, uint32_t tensor)
+{
+    struct kernel gemm = { .kernel_class = KERNEL_GEMM,
+                           .dtype = DTYPE_FP16,
+                           .layout = GEMM_TN,
+                           .launches = 1,
+                           .batch = 1,
+                           .m = 2048,
+                           .n = 512 + rank,
+                           .k = 1024,
+                           .flops = 2147483648.0,
+                           .bytes_read = 1e22 / 3,
+                           .bytes_written = 0.1 };
+    struct kernel norm = { .kernel_class = KERNEL_NORM, .flags = KERNEL_FLAG_CAUSAL, .launches = 2, .m = 1 };
+    uint32_t reduce = builder_work_collective(b, tensor, 1 << 20, DTYPE_BF16);
+    struct work_item items[] = { { builder_kernel(b, &gemm), ITEM_KERNEL, 1 },
+                                 { reduce, ITEM_COLLECTIVE, OP_REDUCE_SCATTER },
+                                 { builder_kernel(b, &norm), ITEM_KERNEL, 0 } };
+    return builder_work_kernels(b, items, 3);
+}
+
 /* Two stages, two micro-batches, everything a reader should see once. */
 static void golden_schedule(struct schedule *s)
 {
@@ -64,23 +86,7 @@ static void golden_schedule(struct schedule *s)
     for (uint32_t r = 0; r < 2; r++) {
         uint32_t gpu = builder_space(b, SPACE_DEVICE, 2 * r, 80000000000, SCHED_NONE, r == 0 ? "gpu 0" : "gpu 2");
         uint32_t tensor = builder_group(b, devices[r], 2, 1, "tensor");
-        struct kernel gemm = { .kernel_class = KERNEL_GEMM,
-                               .dtype = DTYPE_FP16,
-                               .layout = GEMM_TN,
-                               .launches = 1,
-                               .batch = 1,
-                               .m = 2048,
-                               .n = 512 + r,
-                               .k = 1024,
-                               .flops = 2147483648.0,
-                               .bytes_read = 1e22 / 3,
-                               .bytes_written = 0.1 };
-        struct kernel norm = { .kernel_class = KERNEL_NORM, .flags = KERNEL_FLAG_CAUSAL, .launches = 2, .m = 1 };
-        uint32_t reduce = builder_work_collective(b, tensor, 1 << 20, DTYPE_BF16);
-        struct work_item items[] = { { builder_kernel(b, &gemm), ITEM_KERNEL, 1 },
-                                     { reduce, ITEM_COLLECTIVE, 0 },
-                                     { builder_kernel(b, &norm), ITEM_KERNEL, 0 } };
-        uint32_t kernels = builder_work_kernels(b, items, 3);
+        uint32_t kernels = golden_kernels(b, r, tensor);
         builder_rank(b, devices[r], 2, r, r == 0 ? "stage 0" : "stage 1");
         uint32_t compute = builder_queue(b, QUEUE_COMPUTE, "compute");
         uint32_t wire = builder_queue(b, QUEUE_P2P, r == 0 ? "send" : "recv");
@@ -198,12 +204,15 @@ static void test_refusals(void)
     refuse("gemm fp16 tn", "gemm fp16 tt", "expected one of nn, tn, nt, found \"tt\"");
     refuse("k0/1", "k9/1", "kernel 9 is not among");
     refuse("k0/1 w1", "k0/1 w0", "work 0 is not a collective before");
-    refuse("work w1 collective", "work w1 none", "a work cannot be of this kind");
+    refuse("w1/reduce_scatter", "w1",
+           "expected k and a number, perhaps with /passes, or w and a number with /opcode, found \"w1\"");
+    refuse("w1/reduce_scatter", "w1/send", "send is not a collective");
+    refuse("work w0 transfer bytes 4096.5", "work w0 none", "a work cannot be of this kind");
     refuse("match m1 g0 ops 2", "match m1 g0 ops 0", "a match has at least one op");
     refuse("copies 2", "copies 0", "a buffer has at least one copy");
     refuse("acquire b2", "acquire b77", "buffer 77 is not among the 8 buffers before");
     refuse("after 0", "after 1", "op 1 cannot be waited for; these are earlier ops of the rank, rising, each once");
-    refuse("flags step micro_batch", "flags", "expected a flag, found \"acquire\"");
+    refuse("flags micro_batch step", "flags", "expected a flag, found \"acquire\"");
     refuse("mb 0", "mb 65535", "expected an integer from 0 to 65534, found \"65535\"");
     refuse("mb 0", "mb 00", "expected an integer from 0 to 65534, found \"00\"");
     refuse("q1 send", "q5 send", "queue 5 is not one of the rank's, 0 to 3");
@@ -255,7 +264,8 @@ static void test_json_refusals(void)
     refuse_json("\"flags\":[\"micro_batch\",\"step\"]", "\"flags\":[\"step\",\"micro_batch\"]", "out of order");
     refuse_json("\"after\":[0]", "\"after\":[1]", "op 1 cannot be waited for");
     refuse_json("\"acquire\":[2]", "\"acquire\":[\"2\"]", "$.ranks[0].ops[0].acquire[0]");
-    refuse_json("{\"kernel\":0,\"passes\":1}", "{\"kernel\":0,\"collective\":1}", "a kernel or a collective, not both");
+    refuse_json("{\"kernel\":0,\"passes\":1}", "{\"kernel\":0,\"collective\":1,\"op\":\"all_reduce\"}", "kernel");
+    refuse_json("\"op\":\"reduce_scatter\"", "\"op\":\"recv\"", "recv is not a collective");
     refuse_json("{\"kernel\":0,\"passes\":1}", "7", "$.works");
     refuse_json("\"fp16\",\"layout\":\"tn\"", "\"fp16\"", "layout");
 }

@@ -376,6 +376,16 @@ static void test_weight_gradient(void)
     bare_pipeline_result_free(&result);
 }
 
+/* Many chunks share the queues between two stages; many hops are under way at once; two stages are neighbours on both sides. */
+static void test_wide(void)
+{
+    EXPECT_REAL(makespan_of("interleaved", 4, 16, 8, 1, 2, 0), 8 * 3 + 3 * 3.0 / 16, 0);
+    EXPECT_REAL(makespan_of("interleaved", 2, 8, 8, 1, 2, 0), 8 * 3 + 3.0 / 8, 0);
+    EXPECT_REAL(makespan_of("gpipe", 4, 1, 60, 1, 2, 40), 63 * 3 + 2 * 3 * 40, 0);
+    EXPECT_REAL(makespan_of("gpipe", 4, 1, 8, 1, 2, 5000), 11 * 3 + 2 * 3 * 5000.0, 0);
+    EXPECT_REAL(makespan_of("1f1b", 8, 1, 30, 1, 1, 100), 37 * 2 + 2 * 100.0 * (7 + 29 * 7 / 8), 0);
+}
+
 static void test_order_text_and_json(void)
 {
     struct bare_pipeline_request request = request_of("interleaved", 2, 2, 2, 1, 2, 0);
@@ -443,10 +453,12 @@ static void test_refusals(void)
     bad.order_request.stages = 4096;
     bad.order_request.micro_batches = 65534;
     expect_refused(bad, "a bare pipeline may have");
+    bad = request_of("gpipe", 4, 1, 100, 1, 2, 80);
+    expect_refused(bad, "hop is 80, so too many hops are under way at once: allowed with these passes is 0 to 63");
     bad = request_of("interleaved", 4, 2, 6, 1, 2, 0);
     expect_refused(bad, "the nearest are 4 and 8");
 }
 
-TEST_MAIN(TEST(test_flushed_orders), TEST(test_interleaved), TEST(test_hops), TEST(test_table),
+TEST_MAIN(TEST(test_flushed_orders), TEST(test_interleaved), TEST(test_hops), TEST(test_table), TEST(test_wide),
           TEST(test_weight_gradient), TEST(test_order_text_and_json), TEST(test_schedule_is_reproducible),
           TEST(test_refusals))

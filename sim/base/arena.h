@@ -1,7 +1,7 @@
 /* Arena: many allocations of one lifetime, freed together.
  *
- * Memory is zeroed, aligned to 16 bytes, and stays where it is until arena_free. Blocks double in size, so an arena of n bytes
- * costs O(log n) calls of malloc. An arena whose fields are all zero is valid and empty. Not thread-safe.
+ * Memory is zeroed, aligned to 16 bytes, and stays where it is until arena_free. Blocks double in size, so an arena
+ * of n bytes costs O(log n) calls of malloc. An arena whose fields are all zero is valid and empty. Not thread-safe.
  *
  *     struct arena arena = { 0 };
  *     struct layer *layers = arena_array(&arena, struct layer, count);   // NULL when memory is out
@@ -24,7 +24,8 @@ struct arena {
     uint64_t fail_after;        /* 0: never; n: the n-th allocation from now returns NULL (tests) */
 };
 
-/* `count * size` zeroed bytes, or NULL when memory is out or the product overflows. count == 0 yields a valid pointer. */
+/* `count * size` zeroed bytes, or NULL when memory is out or the product overflows. count == 0 yields a valid
+ * pointer. */
 void *arena_alloc(struct arena *arena, size_t count, size_t size);
 #define arena_array(arena, type, count) ((type *)arena_alloc((arena), (count), sizeof(type)))
 

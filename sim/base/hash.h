@@ -1,5 +1,5 @@
-/* One stable 128-bit content hash for schedules, plans and models: same bytes, same hash, on every machine and in every build. Not cryptographic.
- * Feed canonical fields, never raw structs (padding). */
+/* One stable 128-bit content hash for schedules, plans and models: same bytes, same hash, on every machine and in
+ * every build. Not cryptographic. Feed canonical fields, never raw structs (padding). */
 #ifndef MEMWALL_BASE_HASH_H
 #define MEMWALL_BASE_HASH_H
 

@@ -319,7 +319,8 @@ enum status json_array_optional(const struct json *object, const char *key, stru
     return child->node == NULL ? STATUS_OK : expect_type(child, JSON_ARRAY, error);
 }
 
-/* The memory of where the last look into a container of this depth was: makes loops over items linear, nested ones too. */
+/* The memory of where the last look into a container of this depth was: makes loops over items linear, nested ones
+ * too. */
 static struct json_place *place_of(const struct json *container)
 {
     unsigned depth = 0;

@@ -15,7 +15,8 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "out of memory setting a value");
 }
 
-/* The tree of VALUE: JSON, or else the text itself as a string; but what begins like an object, array or string must be one. */
+/* The tree of VALUE: JSON, or else the text itself as a string; but what begins like an object, array or string must
+ * be one. */
 static enum status parse_value(const char *path, const char *value, unsigned depth, cJSON **node, struct error *error)
 {
     struct error scan_error = { 0 };

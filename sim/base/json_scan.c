@@ -13,7 +13,8 @@
 
 enum { NUMBER_CHARACTERS_MAX = 60 }; /* cJSON copies a number into 64 bytes */
 
-/* A key seen: which object, where its text starts (after the quote), a hash of its unescaped bytes. object 0 is a free slot. */
+/* A key seen: which object, where its text starts (after the quote), a hash of its unescaped bytes. object 0 is a
+ * free slot. */
 struct key {
     uint32_t object;
     uint32_t hash;
@@ -39,7 +40,8 @@ struct scan {
 __attribute__((format(printf, 4, 5))) static enum status fail_at(struct scan *s, size_t at, enum status status,
                                                                  const char *format, ...)
 {
-    /* Only errors need the column; a value never spans lines but strings cannot hold a newline, so `at` is on this line. */
+    /* Only errors need the column; a value never spans lines but strings cannot hold a newline, so `at` is on this
+     * line. */
     char message[256], place[64];
     va_list arguments;
     va_start(arguments, format);
@@ -253,8 +255,9 @@ static enum status scan_string(struct scan *s)
     return fail_at(s, from, STATUS_BAD_INPUT, "the string does not end");
 }
 
-/* The next unescaped character of a checked string as a number that is unique to it (UTF-8 bytes or a code of \u below 0x80 as themselves, other codes
- * spelled out as the UTF-8 bytes they stand for, one after the other through `pending`), or -1 at its closing quote. */
+/* The next unescaped character of a checked string as a number that is unique to it (UTF-8 bytes or a code of \u
+ * below 0x80 as themselves, other codes spelled out as the UTF-8 bytes they stand for, one after the other through
+ * `pending`), or -1 at its closing quote. */
 struct unescape {
     const char *at;
     unsigned char pending[4];

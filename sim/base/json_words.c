@@ -17,7 +17,8 @@ static unsigned smaller(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* Damerau-Levenshtein distance (neighbours may swap once), ignoring case and '-' against '_'. Both shorter than WORD_BYTES_MAX. */
+/* Damerau-Levenshtein distance (neighbours may swap once), ignoring case and '-' against '_'. Both shorter than
+ * WORD_BYTES_MAX. */
 static unsigned distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
     unsigned rows[3][WORD_BYTES_MAX + 1]; /* before last, last, this */

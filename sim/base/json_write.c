@@ -132,8 +132,8 @@ const char *text_real(double value, char *buffer, size_t size)
         (void)snprintf(buffer, size, "%" PRId64, (int64_t)value);
         return buffer;
     }
-    /* Up to 15 digits "%g" drops needless zeros, so 15, 16, 17 find the shortest, except for subnormal numbers, of which fewer
-     * digits can already be unique. */
+    /* Up to 15 digits "%g" drops needless zeros, so 15, 16, 17 find the shortest, except for subnormal numbers, of
+     * which fewer digits can already be unique. */
     int precision = fabs(value) < DBL_MIN ? 1 : 15;
     for (; precision <= 17; precision++) {
         (void)snprintf(buffer, size, "%.*g", precision, value);

@@ -1,4 +1,5 @@
-/* Writing JSON: a thin, checked state machine over a strbuf. Pretty by default (one space per level), keys in the order given.
+/* Writing JSON: a thin, checked state machine over a strbuf. Pretty by default (one space per level), keys in the
+ * order given.
  *
  *     struct json_writer w = { .out = &buffer };
  *     jw_object(&w, NULL);
@@ -6,8 +7,8 @@
  *       jw_array(&w, "devices"); jw_real(&w, NULL, 1.5); jw_end(&w);
  *     jw_end(&w);
  *
- * `key` is NULL inside arrays and at the root. Reals print as the shortest text that reads back to the same double; NaN and infinities assert.
- * Nesting errors assert. Output is deterministic. */
+ * `key` is NULL inside arrays and at the root. Reals print as the shortest text that reads back to the same double;
+ * NaN and infinities assert. Nesting errors assert. Output is deterministic. */
 #ifndef MEMWALL_BASE_JSON_WRITE_H
 #define MEMWALL_BASE_JSON_WRITE_H
 

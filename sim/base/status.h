@@ -1,7 +1,7 @@
 /* Status codes and the error record that every fallible function fills.
  *
- * A programmer's mistake asserts (see check.h). Bad input, a failing system call or a limit returns an
- * `enum status` and fills the caller's `struct error`, so that a person reads what was wrong, where, and what is allowed.
+ * A programmer's mistake asserts (see check.h). Bad input, a failing system call or a limit returns an `enum status`
+ * and fills the caller's `struct error`, so that a person reads what was wrong, where, and what is allowed.
  *
  *     struct error error = { 0 };
  *     if (model_load(&model, "gpt.json", &error) != STATUS_OK) {
@@ -46,8 +46,8 @@ struct error {
     unsigned line;                     /* from 1, beside a JSON path when known; else 0 */
 };
 
-/* Fill `error` (may be NULL) and return `status`, so that `return error_set(...)` reads well. The message is cut to fit;
- * file, path and line are cleared. */
+/* Fill `error` (may be NULL) and return `status`, so that `return error_set(...)` reads well. The message is cut to
+ * fit; file, path and line are cleared. */
 enum status error_set(struct error *error, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

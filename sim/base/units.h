@@ -13,12 +13,14 @@
 #define GIB           1073741824.0
 #define MIB           1048576.0
 
-/* Seconds to picoseconds, rounded up: an activity never ends before its work is done. Negative or NaN asserts; too large
- * saturates to TIME_NEVER_PS. */
+/* Seconds to picoseconds, rounded up: an activity never ends before its work is done; but what lies above a whole
+ * picosecond by no more than its own last bit counts as whole. Negative or NaN asserts; too
+ * large saturates to TIME_NEVER_PS. */
 int64_t ps_from_s(double seconds);
 double s_from_ps(int64_t ps);
 
-/* Text with a fitting unit, three significant digits: "13.7 s", "412 us", "61.2 GiB", "25.5 GB/s", "1.41 TFLOP/s". Returns `buffer`. */
+/* Text with a fitting unit, three significant digits: "13.7 s", "412 us", "61.2 GiB", "25.5 GB/s", "1.41 TFLOP/s".
+ * Returns `buffer`. */
 const char *text_time_ps(int64_t ps, char *buffer, size_t size);
 const char *text_bytes(double bytes, char *buffer, size_t size);
 const char *text_bytes_per_s(double bytes_per_s, char *buffer, size_t size);

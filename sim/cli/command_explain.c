@@ -9,9 +9,11 @@ const struct cli_command command_explain = {
     .name = "explain",
     .usage = "SCENARIO.json [--json] [flags]",
     .summary = "print every term of memory and time with its formula, its numbers and its source",
-    .help = "Runs the scenario and then takes it apart: parameters, bytes per parameter, activations by tensor, FLOPs, the\n"
-            "kernels of one layer, collectives, the pipeline's bubble, host time; each with its formula, the numbers put\n"
-            "in, and where the machine's and the software's numbers come from.\n",
+    .help =
+        "Runs the scenario and then takes it apart: parameters, bytes per parameter, activations by tensor, FLOPs, "
+        "the\n"
+        "kernels of one layer, collectives, the pipeline's bubble, host time; each with its formula, the numbers put\n"
+        "in, and where the machine's and the software's numbers come from.\n",
     .positional_min = 1,
     .positional_max = 1,
     .run = run,

@@ -85,8 +85,8 @@ static void model_json(struct json_writer *w, const struct model *m)
 
 static enum status list_models(struct lister *l)
 {
-    static const char *const names[] = { "name",  "family", "layers",       "hidden",     "heads", "kv_heads",
-                                         "ffn",   "vocab",  "max_sequence", "parameters", "source" };
+    static const char *const names[] = { "name", "family", "layers",       "hidden",     "heads", "kv_heads",
+                                         "ffn",  "vocab",  "max_sequence", "parameters", "source" };
     if (l->table != NULL) {
         head(l->table, 11, 0x3fcu, names);
         l->table->last_width = 72;
@@ -153,8 +153,8 @@ static void machine_fields_json(struct json_writer *w, const struct machine *m)
     for (uint32_t i = 0; i < machine_field_count(); i++) {
         struct machine_field_value field;
         machine_field_get(m, i, &field);
-        if (field.section[0] == '\0') {
-            continue; /* title, year: already there */
+        if (field.section[0] == '\0' || strchr(field.section, '.') != NULL) {
+            continue; /* title, year, peaks: already there */
         }
         if (strcmp(open, field.section) != 0) {
             if (open[0] != '\0') {
@@ -200,8 +200,7 @@ static void machine_json(struct json_writer *w, const struct machine *m)
     machine_fields_json(w, m);
     jw_object(w, "part_counts");
     for (uint32_t k = 0; k < PART_KIND_COUNT; k++) {
-        jw_uint(w, machine_part_word((enum machine_part_kind)k),
-                machine_part_kind_count(m, (enum machine_part_kind)k));
+        jw_uint(w, machine_part_word((enum machine_part_kind)k), machine_part_kind_count(m, (enum machine_part_kind)k));
     }
     jw_end(w);
     links_json(w, m);
@@ -249,9 +248,9 @@ static void money(struct text_table *table, double value, const char *format_uni
 
 static enum status list_machines(struct lister *l)
 {
-    static const char *const names[] = { "name",        "GPUs",         "GPU memory GiB", "bf16/fp16 TFLOP/s",
-                                         "HBM GB/s",    "GPU link GB/s", "NIC Gbit/s",     "USD",
-                                         "USD/GPU/h",   "title" };
+    static const char *const names[] = { "name",      "GPUs",          "GPU memory GiB", "bf16/fp16 TFLOP/s",
+                                         "HBM GB/s",  "GPU link GB/s", "NIC Gbit/s",     "USD",
+                                         "USD/GPU/h", "title" };
     if (l->table != NULL) {
         head(l->table, 10, 0x1deu, names);
         l->table->last_width = 60;
@@ -330,8 +329,8 @@ static void software_json(struct json_writer *w, const struct software *s)
 
 static enum status list_software(struct lister *l)
 {
-    static const char *const names[] = { "name",      "launch us", "per pass us", "fused",
-                                         "flash attention", "B/parameter", "allocator", "title" };
+    static const char *const names[] = { "name",        "launch us", "per pass us", "fused", "flash attention",
+                                         "B/parameter", "allocator", "title" };
     if (l->table != NULL) {
         head(l->table, 8, 0x26u, names);
         l->table->last_width = 72;
@@ -649,7 +648,8 @@ static enum status find_topic(const char *name, const struct topic **topic, stru
     return error_set(error, STATUS_NOT_FOUND,
                      "unknown topic \"%.100s\"%s%s%s; topics: models, machines, software, orders, policies, "
                      "scenarios, parameters",
-                     name, near != NULL ? ", did you mean \"" : "", near != NULL ? near : "", near != NULL ? "\"?" : "");
+                     name, near != NULL ? ", did you mean \"" : "", near != NULL ? near : "",
+                     near != NULL ? "\"?" : "");
 }
 
 static enum exit_code run(int argc, char **argv)

@@ -24,7 +24,7 @@ const struct cli_command command_pipeline = {
     .run = run,
 };
 
-enum { GRID_WIDTH_MAX = 160, GRID_COLUMNS_MAX = 4096, CELL_BYTES = 24, COUNT_MAX = 1 << 20 };
+enum { GRID_WIDTH_MAX = 160, GRID_COLUMNS_MAX = 4096, CELL_BYTES = 24 };
 
 struct arguments {
     const char *order, *stages, *micro_batches, *forward, *backward, *weight, *hop, *virtual_stages;
@@ -150,10 +150,10 @@ static void print_text(const struct bare_pipeline_request *request, const struct
 
 /* ---- the command ---- */
 
-static bool take_count(const char *flag, const char *text, uint32_t *value)
+static bool take_count(const char *flag, const char *text, double maximum, uint32_t *value)
 {
     double number;
-    if (!cli_number(flag, text, 1, COUNT_MAX, &number)) {
+    if (!cli_number(flag, text, 1, maximum, &number)) {
         return false;
     }
     if (floor(number) < number) {
@@ -182,10 +182,9 @@ static bool read_request(const struct arguments *a, struct bare_pipeline_request
             return false;
         }
     }
-    *request = (struct bare_pipeline_request){ .order = registry_order(a->order, &error),
-                                               .forward = 1,
-                                               .backward = 2,
-                                               .has_weight_gradient = a->weight != NULL };
+    *request = (struct bare_pipeline_request){
+        .order = registry_order(a->order, &error), .forward = 1, .backward = 2, .has_weight_gradient = a->weight != NULL
+    };
     if (request->order == NULL) {
         cli_complain(&error);
         return false;
@@ -193,9 +192,10 @@ static bool read_request(const struct arguments *a, struct bare_pipeline_request
     struct order_request *o = &request->order_request;
     o->virtual_stages = request->order->virtual_stages > 0 ? request->order->virtual_stages : 1;
     parameters_defaults(request->order->parameters, request->order->parameter_count, &o->parameters);
-    return take_count("stages", a->stages, &o->stages) &&
-           take_count("microbatches", a->micro_batches, &o->micro_batches) &&
-           (a->virtual_stages == NULL || take_count("virtual", a->virtual_stages, &o->virtual_stages)) &&
+    return take_count("stages", a->stages, ORDER_STAGES_MAX, &o->stages) &&
+           take_count("microbatches", a->micro_batches, ORDER_MICRO_BATCHES_MAX, &o->micro_batches) &&
+           (a->virtual_stages == NULL ||
+            take_count("virtual", a->virtual_stages, ORDER_VIRTUAL_STAGES_MAX, &o->virtual_stages)) &&
            take_time("forward", a->forward, 0, &request->forward) &&
            take_time("backward", a->backward, 0, &request->backward) &&
            take_time("weight-grad", a->weight, 0, &request->weight_gradient) &&

@@ -32,6 +32,7 @@ static enum exit_code run(int argc, char **argv)
     if (!cli_parse(&command_run, argc, argv, &flags, more, 1, &code)) {
         return code;
     }
+    char note[256] = "";
     struct job job = { 0 };
     struct error error = { 0 };
     enum status status = job_load(&job, &flags, &error);
@@ -42,8 +43,11 @@ static enum exit_code run(int argc, char **argv)
         status = job_execute(&job, &flags, &error);
     }
     if (status == STATUS_OK && flags.out != NULL) {
-        struct files_options options = { .folder = flags.out, .ranks = ranks };
+        struct files_options options = { .folder = flags.out, .ranks = ranks, .note = note, .note_bytes = sizeof note };
         status = files_write(&job.result, &job.input, &options, &error);
+    }
+    if (note[0] != '\0') {
+        fprintf(stderr, "memwall: %s\n", note);
     }
     if (status != STATUS_OK) {
         code = cli_complain(&error);

@@ -1,7 +1,7 @@
 /* The blocks of a blockalloc and the ordered trees of its free ones: for sim/core/block*.c alone.
  *
- * A tree is a treap whose links lie in the nodes: ordered by (stream, bytes, address), balanced by random priorities drawn when a node enters.
- * Expected O(log n), no recursion, no memory of its own. */
+ * A tree is a treap whose links lie in the nodes: ordered by (stream, bytes, address), balanced by random priorities
+ * drawn when a node enters. Expected O(log n), no recursion, no memory of its own. */
 #ifndef MEMWALL_CORE_BLOCK_TREE_H
 #define MEMWALL_CORE_BLOCK_TREE_H
 

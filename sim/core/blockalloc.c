@@ -6,8 +6,8 @@
 #include "sim/base/check.h"
 #include "sim/core/block_tree.h"
 
-/* PyTorch's constants, c10/cuda/CUDACachingAllocator (facts/hardware.md C.9): kMinBlockSize, kSmallSize, kSmallBuffer, kLargeBuffer, kMinLargeAlloc,
- * kRoundLarge. */
+/* PyTorch's constants, c10/cuda/CUDACachingAllocator (facts/hardware.md C.9): kMinBlockSize, kSmallSize,
+ * kSmallBuffer, kLargeBuffer, kMinLargeAlloc, kRoundLarge. */
 #define CACHING_GRANULE_BYTES   512u
 #define SMALL_BYTES_MAX         (1u << 20)
 #define SMALL_SEGMENT_BYTES     (2u << 20)

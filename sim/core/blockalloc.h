@@ -1,16 +1,19 @@
-/* Block allocators as models and as machines: where does a block go, how much is reserved, what is lost to rounding and splitting.
+/* Block allocators as models and as machines: where does a block go, how much is reserved, what is lost to rounding
+ * and splitting.
  *
- *   BLOCKALLOC_EXACT      counts bytes; whatever is free fits. The lower bound. Wet: one segment a block.
- *   BLOCKALLOC_BEST_FIT   one address space of capacity_bytes; the smallest free block that fits, the lowest address among equals; neighbours coalesce.
- *   BLOCKALLOC_CACHING    as PyTorch's CUDA caching allocator (facts/hardware.md C.9): requests rounded to 512 B; up to 1 MiB served from 2 MiB
- *                         segments, below 10 MiB from 20 MiB segments, larger ones from a segment of their own, rounded to 2 MiB; best fit among the
- *                         free blocks of the same stream; what is left is split off if it is at least 512 B (small) or more than 1 MiB (large); free
- *                         neighbours in a segment coalesce; segments are kept until the capacity is exhausted: then all that are wholly free are
- *                         given back, and the request is tried once more.
+ *   BLOCKALLOC_EXACT     counts bytes; whatever is free fits. The lower bound. Wet: one segment a block.
+ *   BLOCKALLOC_BEST_FIT  one address space of capacity_bytes; the smallest free block that fits, the lowest address
+ *                        among equals; neighbours coalesce.
+ *   BLOCKALLOC_CACHING   as PyTorch's CUDA caching allocator (facts/hardware.md C.9): requests rounded to 512 B; up
+ *                        to 1 MiB served from 2 MiB segments, below 10 MiB from 20 MiB segments, larger ones from a
+ *                        segment of their own, rounded to 2 MiB; best fit among the free blocks of the same stream;
+ *                        what is left is split off if it is at least 512 B (small) or more than 1 MiB (large); free
+ *                        neighbours in a segment coalesce; segments are kept until the capacity is exhausted: then
+ *                        all that are wholly free are given back, and the request is tried once more.
  *
- * The same code runs dry (backing NULL: addresses are made up) and wet (segments come from and go back to the backing). One call is O(log n);
- * memory for nodes grows by doubling and is never needed by free. Deterministic: addresses are compared only inside the allocator's own order, and
- * dry addresses depend on the calls alone. */
+ * The same code runs dry (backing NULL: addresses are made up) and wet (segments come from and go back to the
+ * backing). One call is O(log n); memory for nodes grows by doubling and is never needed by free. Deterministic:
+ * addresses are compared only inside the allocator's own order, and dry addresses depend on the calls alone. */
 #ifndef MEMWALL_CORE_BLOCKALLOC_H
 #define MEMWALL_CORE_BLOCKALLOC_H
 
@@ -40,9 +43,9 @@ struct blockalloc_config {
 struct blockalloc_stats {
     uint64_t requested_bytes;                       /* as asked, of live blocks */
     uint64_t allocated_bytes, peak_allocated_bytes; /* live blocks after rounding and splitting */
-    uint64_t reserved_bytes,
-        peak_reserved_bytes; /* exact: as allocated; best fit: up to the end of the highest live block; caching: segments */
-    uint64_t blocks;         /* live */
+    /* Exact: as allocated. Best fit: up to the end of the highest live block. Caching: all segments. */
+    uint64_t reserved_bytes, peak_reserved_bytes;
+    uint64_t blocks;                           /* live */
     uint64_t segments, segments_made, flushes; /* caching: now, ever, times the cache was given back */
 };
 
@@ -64,13 +67,15 @@ struct blockalloc {
     uint64_t base_address;  /* best fit: where its space begins; dry: where the next segment is put */
 };
 
-/* STATUS_NO_MEMORY; wet best fit maps its capacity here and STATUS_DOES_NOT_FIT says that the backing refused. Free with blockalloc_destroy also after an error. */
+/* STATUS_NO_MEMORY; wet best fit maps its capacity here and STATUS_DOES_NOT_FIT says that the backing refused. Free
+ * with blockalloc_destroy also after an error. */
 enum status blockalloc_init(struct blockalloc *allocator, const struct blockalloc_config *config, struct error *error);
 /* Unmaps all segments, whatever is live in them. Zeroed structs are fine. */
 void blockalloc_destroy(struct blockalloc *allocator);
 
-/* A block of at least `bytes` for `stream` (caching only; others ignore it), into *handle. STATUS_DOES_NOT_FIT is a normal outcome that leaves all blocks
- * as they were (a caching allocator has flushed its cache); STATUS_NO_MEMORY when the model itself is out of memory. bytes == 0 takes no room. */
+/* A block of at least `bytes` for `stream` (caching only; others ignore it), into *handle. STATUS_DOES_NOT_FIT is a
+ * normal outcome that leaves all blocks as they were (a caching allocator has flushed its cache); STATUS_NO_MEMORY
+ * when the model itself is out of memory. bytes == 0 takes no room. */
 enum status blockalloc_get(struct blockalloc *allocator, uint64_t bytes, uint32_t stream, uint32_t *handle);
 /* Give a live block back. Never fails. */
 void blockalloc_put(struct blockalloc *allocator, uint32_t handle);

@@ -38,8 +38,8 @@ enum status curve_make(struct curve *curve, struct arena *arena, const double *x
     return STATUS_OK;
 }
 
-/* The segment (its left point's index, below count - 1) whose stretch of `axis` holds `value`; the end segments reach on beyond the ends. `rising` is the
- * axis' direction, +1 or -1. */
+/* The segment (its left point's index, below count - 1) whose stretch of `axis` holds `value`; the end segments
+ * reach on beyond the ends. `rising` is the axis' direction, +1 or -1. */
 static size_t segment_of(const double *axis, size_t count, double value, int rising)
 {
     size_t low = 0, high = count - 1; /* the segment is in [low, high) */

@@ -16,8 +16,8 @@ enum status graph_make(struct graph *graph, struct arena *arena, uint32_t node_c
         return error_set(error, STATUS_NO_MEMORY, "out of memory: a graph of %u nodes and %zu edges", node_count,
                          edge_count);
     }
-    /* Count each row two places further on, sum up, and place the edges while each row's start moves to the next row's: what was counted at n + 2
-     * ends up as the start of row n + 1 at n + 1. */
+    /* Count each row two places further on, sum up, and place the edges while each row's start moves to the next
+     * row's: what was counted at n + 2 ends up as the start of row n + 1 at n + 1. */
     for (size_t e = 0; e < edge_count; e++) {
         CHECK(edges[e].from < node_count && edges[e].to < node_count);
         first[edges[e].from + 2]++;
@@ -60,8 +60,8 @@ uint32_t graph_order(const struct graph *graph, uint32_t *order, uint32_t *scrat
 
 uint32_t graph_cycle(const struct graph *graph, uint32_t *scratch, uint32_t *cycle)
 {
-    /* Every node left over has a forerunner left over, so walking from one to the next such forerunner must come back to a node. First turn the counts
-     * into forerunners: of each node left over the least one left over. */
+    /* Every node left over has a forerunner left over, so walking from one to the next such forerunner must come
+     * back to a node. First turn the counts into forerunners: of each node left over the least one left over. */
     const uint32_t none = UINT32_MAX;
     uint32_t *forerunner = scratch, start = none;
     for (uint32_t n = 0; n < graph->node_count; n++) {

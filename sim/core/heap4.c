@@ -68,7 +68,8 @@ static void sift_down(struct heap4 *heap, uint32_t i, struct heap4_key key)
     for (uint32_t child; (child = first_child(i)) < end;) {
         uint32_t next = first_child(child);
         if (next + 16 <= end) {
-            /* The next level's four lines are under way while this one is compared: large heaps live outside the near caches. */
+            /* The next level's four lines are under way while this one is compared: large heaps live outside the
+             * near caches. */
             __builtin_prefetch(&keys[next]);
             __builtin_prefetch(&keys[next + 4]);
             __builtin_prefetch(&keys[next + 8]);
@@ -112,7 +113,8 @@ static void renumber(struct heap4 *heap)
             keys[at] = key;
         }
     }
-    /* The hole's old entry sorts first, at the root, and its slot may meanwhile be elsewhere: leave that slot's position alone. */
+    /* The hole's old entry sorts first, at the root, and its slot may meanwhile be elsewhere: leave that slot's
+     * position alone. */
     for (uint32_t i = 0; i < heap->count; i++) {
         keys[i].low = (uint64_t)i << 32 | (uint32_t)keys[i].low;
         if (i > 0 || !heap->hole) {

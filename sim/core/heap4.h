@@ -1,11 +1,13 @@
 /* Indexed 4-ary min-heap of 16-byte keys: the machine below evq (events by time) and psq (flows by finish tag).
  *
- * An entry is (rank, sequence, slot): least rank first, least sequence among equal ranks. A slot, chosen by the caller below `slot_count`, is in the heap
- * at most once; its payload lives elsewhere, under the same index. position[] finds a slot's entry, so any entry can be removed or moved.
- * The four children of an entry share one cache line. Insert, remove, move: O(log4 n). Nothing is allocated after init.
+ * An entry is (rank, sequence, slot): least rank first, least sequence among equal ranks. A slot, chosen by the
+ * caller below `slot_count`, is in the heap at most once; its payload lives elsewhere, under the same index.
+ * position[] finds a slot's entry, so any entry can be removed or moved. The four children of an entry share one
+ * cache line. Insert, remove, move: O(log4 n). Nothing is allocated after init.
  *
- * Taking the top leaves a hole at the root that the next insert fills: take and insert together cost one pass down. Until it is filled the hole keeps
- * its old entry, which is not greater than any other, so that moves below need not know of it. */
+ * Taking the top leaves a hole at the root that the next insert fills: take and insert together cost one pass down.
+ * Until it is filled the hole keeps its old entry, which is not greater than any other, so that moves below need not
+ * know of it. */
 #ifndef MEMWALL_CORE_HEAP4_H
 #define MEMWALL_CORE_HEAP4_H
 

@@ -132,7 +132,8 @@ uint32_t maxmin_add(struct maxmin *solver, double weight, double cap, const stru
         CHECK(uses[i].coefficient > 0.0 && isfinite(uses[i].coefficient));
         struct maxmin_resource *r = &solver->resources[uses[i].resource];
         if (r->head != MAXMIN_NONE && solver->elements[r->head].variable == variable) {
-            /* Named twice. This variable's elements are the newest, so its other one on this resource is at the head. */
+            /* Named twice. This variable's elements are the newest, so its other one on this resource is at the
+             * head. */
             solver->elements[r->head].coefficient += uses[i].coefficient;
             continue;
         }

@@ -2,17 +2,19 @@
  *
  *   rate_v = min(cap_v, weight_v * level_v),    sum over v of coefficient_vr * rate_v <= capacity_r
  *
- * where level_v is the largest possible: no variable's level can rise without lowering that of one whose level is not higher. Progressive filling: all
- * levels rise together; a variable stops at its cap, or when one of its resources is full. (Bertsekas and Gallager, Data Networks, 6.5.2, with
- * weights, caps and coefficients.)
+ * where level_v is the largest possible: no variable's level can rise without lowering that of one whose level is
+ * not higher. Progressive filling: all levels rise together; a variable stops at its cap, or when one of its
+ * resources is full. (Bertsekas and Gallager, Data Networks, 6.5.2, with weights, caps and coefficients.)
  *
- * Variables come and go, capacities and caps change; maxmin_solve then re-solves only what these changes can reach, the connected components of the
- * resources touched, and tells whose rates changed. Call it once an instant, after all changes. What fits without crowding anybody (a capped variable
- * that leaves its resources below capacity, going or coming; a variable alone on its resources) costs O(its resources). Otherwise about
- * O(elements + resources^2 / 16) of the component, more when many different caps bind on one resource.
+ * Variables come and go, capacities and caps change; maxmin_solve then re-solves only what these changes can reach,
+ * the connected components of the resources touched, and tells whose rates changed. Call it once an instant, after
+ * all changes. What fits without crowding anybody (a capped variable that leaves its resources below capacity, going
+ * or coming; a variable alone on its resources) costs O(its resources). Otherwise about O(elements + resources^2 /
+ * 16) of the component, more when many different caps bind on one resource.
  *
- * All storage is taken from the arena at init; nothing is allocated afterwards. Results depend on the order of calls only in their last bits, and not
- * on anything else. Relative error of a rate about 1e-12 (differences below that are not reported as changes).
+ * All storage is taken from the arena at init; nothing is allocated afterwards. Results depend on the order of calls
+ * only in their last bits, and not on anything else. Relative error of a rate about 1e-12 (differences below that
+ * are not reported as changes).
  *
  *     struct maxmin_use uses[] = { { link, 1.0 }, { dram, 3.0 } };       // three bytes of DRAM traffic per byte moved
  *     uint32_t copy = maxmin_add(&solver, 1.0, 25e9, uses, 2);
@@ -72,8 +74,9 @@ double maxmin_capacity(const struct maxmin *solver, uint32_t resource);
 /* What the variables use of it now, up to rounding. */
 double maxmin_used(const struct maxmin *solver, uint32_t resource);
 
-/* A new variable, with rate 0 until the next solve. weight > 0; cap >= 0, INFINITY for none (then it must use something). The uses are copied. A
- * resource may be named twice: the coefficients add up. Ids of removed variables are used again, the last one first. Asserts when a limit is exceeded: size them from counts. */
+/* A new variable, with rate 0 until the next solve. weight > 0; cap >= 0, INFINITY for none (then it must use
+ * something). The uses are copied. A resource may be named twice: the coefficients add up. Ids of removed variables
+ * are used again, the last one first. Asserts when a limit is exceeded: size them from counts. */
 uint32_t maxmin_add(struct maxmin *solver, double weight, double cap, const struct maxmin_use *uses,
                     uint32_t use_count);
 /* Whether maxmin_add would exceed a limit. */
@@ -81,8 +84,8 @@ bool maxmin_has_room(const struct maxmin *solver, uint32_t use_count);
 void maxmin_remove(struct maxmin *solver, uint32_t variable);
 void maxmin_set_cap(struct maxmin *solver, uint32_t variable, double cap);
 
-/* Bring all rates up to date; the number of variables in solver->changed (valid until the next solve). A variable added since the last solve is always among
- * them; a removed one never. */
+/* Bring all rates up to date; the number of variables in solver->changed (valid until the next solve). A variable
+ * added since the last solve is always among them; a removed one never. */
 uint32_t maxmin_solve(struct maxmin *solver);
 /* As of the last solve. */
 double maxmin_rate(const struct maxmin *solver, uint32_t variable);

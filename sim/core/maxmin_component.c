@@ -1,11 +1,13 @@
 /* The solve proper: one connected component, by progressive filling.
  *
- * The level of a resource is what its unfixed variables would reach if it alone held them back: (capacity - used by the fixed) / (sum of coefficient *
- * weight of the unfixed). Take the lowest. Unfixed variables on it whose cap lies below that level are fixed at their caps, which lets the level rise;
- * when there are none, all of them are fixed at the level. Fixing a variable at most at the lowest level only raises the levels of its other resources.
+ * The level of a resource is what its unfixed variables would reach if it alone held them back: (capacity - used by
+ * the fixed) / (sum of coefficient * weight of the unfixed). Take the lowest. Unfixed variables on it whose cap lies
+ * below that level are fixed at their caps, which lets the level rise; when there are none, all of them are fixed at
+ * the level. Fixing a variable at most at the lowest level only raises the levels of its other resources.
  *
- * The levels lie in one array in the order in which the component's resources were found, in blocks whose minima are remembered; a block's minimum is found
- * again only after one of its levels was changed. A heap is better on paper, but its unpredictable branches cost more here than scans without any. */
+ * The levels lie in one array in the order in which the component's resources were found, in blocks whose minima are
+ * remembered; a block's minimum is found again only after one of its levels was changed. A heap is better on paper,
+ * but its unpredictable branches cost more here than scans without any. */
 #include <math.h>
 
 #include "sim/base/check.h"
@@ -140,7 +142,8 @@ static bool lowest(struct maxmin *solver, double *level, uint32_t *resource)
     return true;
 }
 
-/* Fix the unfixed variables of a resource whose cap level is at most `level` at their caps, the others, if `all`, at the level. */
+/* Fix the unfixed variables of a resource whose cap level is at most `level` at their caps, the others, if `all`, at
+ * the level. */
 static void fix_on(struct maxmin *solver, uint32_t resource, double level, bool all)
 {
     struct maxmin_resource *r = &solver->resources[resource];

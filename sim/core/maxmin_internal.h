@@ -6,7 +6,8 @@
 
 #include "sim/core/maxmin.h"
 
-/* Levels this close count as one, and a rate that would move by less stays: well above rounding noise, well below what anybody measures. */
+/* Levels this close count as one, and a rate that would move by less stays: well above rounding noise, well below
+ * what anybody measures. */
 #define MAXMIN_NOISE 1e-12
 
 /* One use: a knot of the net between variables and resources. */

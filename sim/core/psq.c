@@ -5,10 +5,9 @@
 
 #include "sim/base/check.h"
 
-/* Rounding of V that psq_next_ps forgives: a few units in the last place, lest a flow end a picosecond late for the last bit's sake. */
-#define VIRTUAL_SLACK 0x1p-51
-/* After removals that leave this little of the sum it is summed up anew: the rest would be mostly rounding error. */
-#define WEIGHT_SUM_LOSS 0x1p-20
+/* Rounding of tags that psq_next_ps forgives: a unit in the last place or two, lest a flow end a picosecond late for
+ * the last bit's sake. */
+#define TAG_SLACK 0x1p-52
 
 static uint64_t bits_of(double tag)
 {
@@ -22,6 +21,15 @@ static double tag_of(uint64_t bits)
     double tag;
     memcpy(&tag, &bits, sizeof tag);
     return tag;
+}
+
+/* sum += term, exactly but for 2^-106 of the sum (Knuth's two-sum: `error` is what rounding dropped). */
+static void add_to(struct psq_sum *sum, double term)
+{
+    double total = sum->high + term, part = total - sum->high;
+    double error = (sum->high - (total - part)) + (term - part) + sum->low;
+    sum->high = total + error;
+    sum->low = error - (sum->high - total);
 }
 
 enum status psq_init(struct psq *queue, struct arena *arena, uint32_t slot_count, double capacity, double level_max,
@@ -41,13 +49,13 @@ enum status psq_init(struct psq *queue, struct arena *arena, uint32_t slot_count
 static void advance(struct psq *queue, int64_t now_ps)
 {
     CHECK(now_ps >= queue->last_ps);
-    queue->virtual_units += queue->slope * (double)(now_ps - queue->last_ps);
+    add_to(&queue->virtual_units, queue->slope * (double)(now_ps - queue->last_ps));
     queue->last_ps = now_ps;
 }
 
 static double level_of(const struct psq *queue)
 {
-    return fmin(queue->capacity / queue->weight_sum, queue->level_max);
+    return fmin(queue->capacity / queue->weight_sum.high, queue->level_max);
 }
 
 /* After a change of weights or capacity. */
@@ -56,27 +64,11 @@ static void set_slope(struct psq *queue)
     if (heap4_size(&queue->heap) == 0) {
         /* Idle: start virtual time afresh, so that its rounding error does not grow for ever. */
         heap4_clear(&queue->heap);
-        queue->virtual_units = 0.0;
-        queue->weight_sum = 0.0;
+        queue->virtual_units = queue->weight_sum = (struct psq_sum){ 0.0, 0.0 };
         queue->slope = 0.0;
-        queue->removals = 0;
         return;
     }
     queue->slope = level_of(queue) / (double)PS_PER_S;
-}
-
-static void subtract_weight(struct psq *queue, double weight)
-{
-    queue->weight_sum -= weight;
-    queue->removals++;
-    if (queue->weight_sum > weight * WEIGHT_SUM_LOSS && queue->removals < 64 + queue->heap.count) {
-        return;
-    }
-    queue->weight_sum = 0.0;
-    queue->removals = 0;
-    for (uint32_t i = queue->heap.hole; i < queue->heap.count; i++) {
-        queue->weight_sum += queue->weights[heap4_slot(&queue->heap.keys[HEAP4_ROOT + i])];
-    }
 }
 
 void psq_set_capacity(struct psq *queue, int64_t now_ps, double capacity)
@@ -93,8 +85,13 @@ void psq_add(struct psq *queue, int64_t now_ps, uint32_t slot, double work, doub
     CHECK(slot < queue->heap.slot_count && !heap4_has(&queue->heap, slot));
     advance(queue, now_ps);
     queue->weights[slot] = weight;
-    queue->weight_sum += weight;
-    heap4_insert(&queue->heap, slot, bits_of(queue->virtual_units + work / weight));
+    add_to(&queue->weight_sum, weight);
+    double tag = queue->virtual_units.high + work / weight;
+    if (queue->heap.hole && tag < tag_of(queue->heap.keys[HEAP4_ROOT].rank)) {
+        /* The flow that ended last was ahead of V by its rounding; the heap wants no tag below its. */
+        tag = tag_of(queue->heap.keys[HEAP4_ROOT].rank);
+    }
+    heap4_insert(&queue->heap, slot, bits_of(tag));
     set_slope(queue);
 }
 
@@ -104,7 +101,7 @@ double psq_remove(struct psq *queue, int64_t now_ps, uint32_t slot)
     advance(queue, now_ps);
     double left = psq_left(queue, now_ps, slot);
     heap4_remove(&queue->heap, slot);
-    subtract_weight(queue, queue->weights[slot]);
+    add_to(&queue->weight_sum, -queue->weights[slot]);
     set_slope(queue);
     return left;
 }
@@ -128,8 +125,8 @@ double psq_rate(const struct psq *queue, uint32_t slot)
 double psq_left(const struct psq *queue, int64_t now_ps, uint32_t slot)
 {
     CHECK(psq_has(queue, slot) && now_ps >= queue->last_ps);
-    double virtual_units = queue->virtual_units + queue->slope * (double)(now_ps - queue->last_ps);
-    double left = (tag_of(heap4_rank(&queue->heap, slot)) - virtual_units) * queue->weights[slot];
+    double ahead = tag_of(heap4_rank(&queue->heap, slot)) - queue->virtual_units.high - queue->virtual_units.low;
+    double left = (ahead - queue->slope * (double)(now_ps - queue->last_ps)) * queue->weights[slot];
     return left > 0.0 ? left : 0.0;
 }
 
@@ -140,7 +137,7 @@ int64_t psq_next_ps(const struct psq *queue)
         return TIME_NEVER_PS;
     }
     double tag = tag_of(top->rank);
-    double left = tag - queue->virtual_units - tag * VIRTUAL_SLACK;
+    double left = tag - queue->virtual_units.high - queue->virtual_units.low - tag * TAG_SLACK;
     if (left <= 0.0) {
         return queue->last_ps;
     }
@@ -157,10 +154,7 @@ bool psq_take(struct psq *queue, int64_t now_ps, uint32_t *slot)
     CHECK(due_ps == now_ps);
     advance(queue, now_ps);
     *slot = heap4_take(&queue->heap);
-    /* What ended must not lie ahead of virtual time, not even by rounding: the next tag would be reckoned from before it. */
-    double tag = tag_of(queue->heap.keys[HEAP4_ROOT].rank);
-    queue->virtual_units = queue->virtual_units > tag ? queue->virtual_units : tag;
-    subtract_weight(queue, queue->weights[*slot]);
+    add_to(&queue->weight_sum, -queue->weights[*slot]);
     set_slope(queue);
     return true;
 }

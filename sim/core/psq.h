@@ -1,12 +1,15 @@
 /* Processor sharing in virtual time: many flows on one resource that is alone in its component.
  *
- * Every flow gets rate = weight * level, level = min(capacity / sum of weights, level_max). Virtual time V rises at `level`; a flow of work w that comes
- * at V ends when V reaches its tag V + w / weight, whatever comes and goes between. So a change costs O(log n), not O(n), and a change of capacity only
- * alters the slope of V. (Zhang 1990, "VirtualClock"; Demers, Keshav, Shenker 1989, fair queueing.)
+ * Every flow gets rate = weight * level, level = min(capacity / sum of weights, level_max). Virtual time V rises at
+ * `level`; a flow of work w that comes at V ends when V reaches its tag V + w / weight, whatever comes and goes
+ * between. So a change costs O(log n), not O(n), and a change of capacity only alters the slope of V. (Zhang 1990,
+ * "VirtualClock"; Demers, Keshav, Shenker 1989, fair queueing.)
  *
- * Time is int64 picoseconds, not going back from call to call; work in any unit (bytes, flops), capacity in that unit per second. Flows are slots below
- * slot_count, chosen by the caller. A flow ends at the first whole picosecond at which its work is done, up to the rounding error of V: at most 2^-53 of
- * V, the work per weight done since the resource was last idle, for each change since then. Nothing is allocated after init.
+ * Time is int64 picoseconds, not going back from call to call; work in any unit (bytes, flops), capacity in that
+ * unit per second. Flows are slots below slot_count, chosen by the caller. A flow ends at the first whole picosecond
+ * at which its work is done, up to rounding: some 2^-52 of the work per weight done since the resource was last
+ * idle, which does not add up over changes (V and the weights are summed in twice double precision). Nothing is
+ * allocated after init.
  *
  *     psq_add(&queue, now_ps, slot, bytes, 1.0);
  *     due_ps = psq_next_ps(&queue);                       // put an event there; again after each change
@@ -20,16 +23,20 @@
 #include "sim/base/units.h"
 #include "sim/core/heap4.h"
 
+/* A sum of very many terms: high + low. */
+struct psq_sum {
+    double high, low;
+};
+
 struct psq {
     struct heap4 heap; /* by finish tag: the bits of a non-negative double order like the double */
     double *weights;   /* of each slot */
     double capacity;   /* units per second */
     double level_max;  /* units per second per weight; INFINITY: none */
-    double weight_sum;
-    double virtual_units; /* V at last_ps: work per weight since the resource was last idle */
-    double slope;         /* dV/dt in units per picosecond; 0 when idle or the capacity is 0 */
+    struct psq_sum weight_sum;
+    struct psq_sum virtual_units; /* V at last_ps: work per weight since the resource was last idle */
+    double slope;                 /* dV/dt in units per picosecond; 0 when idle or the capacity is 0 */
     int64_t last_ps;
-    uint32_t removals; /* since weight_sum was last summed up anew */
 };
 
 /* capacity >= 0, finite; level_max > 0, INFINITY for none. STATUS_NO_MEMORY. */
@@ -49,8 +56,8 @@ double psq_left(const struct psq *queue, int64_t now_ps, uint32_t slot);
 
 /* The instant at which the next flow ends if nothing changes; TIME_NEVER_PS when none does. */
 int64_t psq_next_ps(const struct psq *queue);
-/* Take a flow that has ended by now_ps, in order of their ends, first come first out among equals; false when there is none. now_ps must not be
- * beyond psq_next_ps: flows end one event at a time, for the level changes with each. */
+/* Take a flow that has ended by now_ps, in order of their ends, first come first out among equals; false when there
+ * is none. now_ps must not be beyond psq_next_ps: flows end one event at a time, for the level changes with each. */
 bool psq_take(struct psq *queue, int64_t now_ps, uint32_t *slot);
 
 #endif

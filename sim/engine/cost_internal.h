@@ -30,14 +30,15 @@ struct cost_builder {
     uint32_t *places;           /* [resource_count]: place in pending + 1; 0: not there */
     uint32_t pending_count, fixed_count;
     /* what rank a GPU represents, for peers and members; SCHED_NONE for phantoms and strangers */
-    uint32_t *gpu_ranks;    /* [cluster gpus] */
-    uint32_t *socket_users; /* [nodes * sockets]: GPUs of the schedule nearest to it */
+    uint32_t *gpu_ranks;         /* [cluster gpus] */
+    uint32_t *socket_users;      /* [nodes * sockets]: GPUs of the schedule nearest to it */
     struct kernel_cost *kernels; /* [kernel_count]: tiles 0 until asked */
     uint32_t *work_records;      /* [work_count]: a record of the same kernels on some rank, plus one; 0: none */
     struct resource_use *ring;   /* scratch */
     uint32_t ring_max;
     struct cost_key_slot *table_slots; /* records found so far, by key */
     uint32_t table_mask;
+    struct cost_key_slot *latest; /* [work_count]: the record found last for each work */
 };
 
 void cost_begin(struct cost_builder *b);
@@ -49,18 +50,24 @@ bool cost_uses(const struct cost_builder *b, uint32_t resource);
 /* Close: `latency_s`, then the work; `bytes` of it for fairness (weight = time / bytes), 0: weigh as one that fills an HBM. */
 enum status cost_end(struct cost_builder *b, struct op_cost *cost, double latency_s, double alone_s, double bytes);
 
+/* When all records are in the table: find the lanes. */
+enum status cost_make_lanes(struct cost_table *table, const struct cluster *cluster, struct arena *scratch,
+                            struct error *error);
+
 /* The record of a collective's work, made on first use. Not between cost_begin and cost_end unless it exists already. */
 enum status cost_find_collective(struct cost_builder *b, enum opcode opcode, uint32_t work, uint32_t *index);
 
 /* Each fills `cost` and its uses for one op that stands for all equal ones. */
 enum status cost_of_kernels(struct cost_builder *b, const struct sched_work *work, uint32_t rank, struct op_cost *cost);
-enum status cost_of_collective(struct cost_builder *b, enum opcode opcode, const struct sched_work *work, struct op_cost *cost);
+enum status cost_of_collective(struct cost_builder *b, enum opcode opcode, const struct sched_work *work,
+                               struct op_cost *cost);
 enum status cost_of_pair(struct cost_builder *b, const struct sched_work *work, uint32_t group, struct op_cost *cost);
-enum status cost_of_host_optimizer(struct cost_builder *b, const struct sched_work *work, uint32_t rank, struct op_cost *cost);
+enum status cost_of_host_optimizer(struct cost_builder *b, const struct sched_work *work, uint32_t rank,
+                                   struct op_cost *cost);
 enum status cost_of_host_copy(struct cost_builder *b, const struct sched_work *work, uint32_t rank, bool to_device,
                               struct op_cost *cost);
-enum status cost_of_peer_copy(struct cost_builder *b, const struct sched_work *work, uint32_t rank, uint32_t peer_gpu, bool to_peer,
-                              struct op_cost *cost);
+enum status cost_of_peer_copy(struct cost_builder *b, const struct sched_work *work, uint32_t rank, uint32_t peer_gpu,
+                              bool to_peer, struct op_cost *cost);
 enum status cost_of_storage(struct cost_builder *b, const struct sched_work *work, uint32_t rank, bool read,
                             struct op_cost *cost);
 

@@ -21,8 +21,8 @@ static struct endpoint host_end(const struct cost_builder *b, uint32_t gpu)
 }
 
 /* Add `bytes` over the way; of a phantom only where the record already uses a resource. */
-static enum status add_route(struct cost_builder *b, struct endpoint from, struct endpoint to, bool pageable, double bytes,
-                             bool phantom, struct route *route)
+static enum status add_route(struct cost_builder *b, struct endpoint from, struct endpoint to, bool pageable,
+                             double bytes, bool phantom, struct route *route)
 {
     TRY(cluster_route(b->cluster, from, to, pageable, route, b->error));
     for (uint32_t i = 0; i < route->use_count; i++) {
@@ -60,14 +60,15 @@ enum status cost_of_host_copy(struct cost_builder *b, const struct sched_work *w
     return end_copy(b, cost, own.latency_s, own.rate_cap_bytes_per_s, work->bytes);
 }
 
-enum status cost_of_peer_copy(struct cost_builder *b, const struct sched_work *work, uint32_t rank, uint32_t peer_gpu, bool to_peer,
-                              struct op_cost *cost)
+enum status cost_of_peer_copy(struct cost_builder *b, const struct sched_work *work, uint32_t rank, uint32_t peer_gpu,
+                              bool to_peer, struct op_cost *cost)
 {
     const struct schedule *s = b->schedule;
     const struct sched_rank *at = &s->ranks[rank];
     uint32_t peer_rank = b->gpu_ranks[peer_gpu], gpu = s->devices[at->first_device];
     /* The peer's phantoms are the phantoms' peers when both ranks are folded alike. */
-    uint32_t pairs = peer_rank != SCHED_NONE && s->ranks[peer_rank].device_count == at->device_count ? at->device_count : 1;
+    uint32_t pairs =
+        peer_rank != SCHED_NONE && s->ranks[peer_rank].device_count == at->device_count ? at->device_count : 1;
     struct route own;
     cost_begin(b);
     for (uint32_t i = 0; i < pairs; i++) {

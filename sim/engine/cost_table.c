@@ -132,7 +132,8 @@ enum status cost_end(struct cost_builder *b, struct op_cost *cost, double latenc
         struct maxmin_use use = b->pending[i];
         double capacity = b->table->capacities[use.resource];
         /* An amount that fills its resource exactly must not exceed it in the last bit. */
-        use.coefficient = fmin(capacity, i < b->fixed_count ? use.coefficient : use.coefficient / s_from_ps(cost->work_ps));
+        use.coefficient =
+            fmin(capacity, i < b->fixed_count ? use.coefficient : use.coefficient / s_from_ps(cost->work_ps));
         b->uses.items[b->uses.count++] = use;
     }
     forget_pending(b);
@@ -218,7 +219,8 @@ static enum status key_of(struct cost_builder *b, uint32_t op_index, struct cost
 }
 
 /* The same kernels on another GPU of the same model: other SMs and HBM, nothing else. */
-static enum status copy_for_rank(struct cost_builder *b, const struct op_cost *known, uint32_t rank, struct op_cost *cost)
+static enum status copy_for_rank(struct cost_builder *b, const struct op_cost *known, uint32_t rank,
+                                 struct op_cost *cost)
 {
     TRY(array_reserve(&b->uses, known->use_count, b->error));
     uint32_t gpu = b->schedule->devices[b->schedule->ranks[rank].first_device];
@@ -297,21 +299,30 @@ static enum status make(struct cost_builder *b, const struct cost_key *key, enum
     case WORK_FIXED:
     case WORK_KIND_COUNT: break;
     }
-    CHECK(!"every work kind has a cost");
-    return STATUS_OK;
+    check_failed("every work kind has a cost", __FILE__, __LINE__);
 }
 
-static enum status find_or_make(struct cost_builder *b, struct cost_key key, enum opcode opcode, bool to_peer, uint32_t *index)
+static enum status find_or_make(struct cost_builder *b, struct cost_key key, enum opcode opcode, bool to_peer,
+                                uint32_t *index)
 {
+    struct cost_key_slot *latest = key.work == SCHED_NONE ? NULL : &b->latest[key.work];
+    if (latest != NULL && latest->index != 0 && same_key(latest->key, key)) {
+        *index = latest->index - 1;
+        return STATUS_OK;
+    }
     struct cost_key_slot *slot = find(b, key);
     if (slot->index == 0) {
         struct op_cost cost;
         TRY(make(b, &key, opcode, to_peer, &cost));
         TRY(table_room(b)); /* making it may have made others */
         TRY(array_reserve(&b->costs, 1, b->error));
+        cost.work_s = s_from_ps(cost.work_ps);
         b->costs.items[b->costs.count++] = cost;
         slot = find(b, key);
         *slot = (struct cost_key_slot){ key, (uint32_t)b->costs.count };
+    }
+    if (latest != NULL) {
+        *latest = *slot;
     }
     *index = slot->index - 1;
     return STATUS_OK;
@@ -360,11 +371,12 @@ static enum status prepare(struct cost_builder *b, struct arena *scratch)
     b->ring = arena_array(scratch, struct resource_use, b->ring_max);
     b->kernels = arena_array(scratch, struct kernel_cost, s->kernel_count);
     b->work_records = arena_array(scratch, uint32_t, s->work_count);
+    b->latest = arena_array(scratch, struct cost_key_slot, s->work_count);
     b->gpu_ranks = arena_array(scratch, uint32_t, cluster == NULL ? 0 : cluster->gpus);
     b->socket_users = arena_array(scratch, uint32_t, cluster == NULL ? 0 : (size_t)cluster->nodes * cluster->sockets);
     if (table->capacities == NULL || table->asked == NULL || table->op_costs == NULL || b->pending == NULL ||
-        b->places == NULL || b->ring == NULL || b->kernels == NULL || b->work_records == NULL || b->gpu_ranks == NULL ||
-        b->socket_users == NULL) {
+        b->places == NULL || b->ring == NULL || b->kernels == NULL || b->work_records == NULL || b->latest == NULL ||
+        b->gpu_ranks == NULL || b->socket_users == NULL) {
         return error_set(b->error, STATUS_NO_MEMORY, "no memory for the costs of %u ops", s->op_count);
     }
     if (b->software != NULL) {
@@ -378,31 +390,41 @@ static enum status prepare(struct cost_builder *b, struct arena *scratch)
     return cluster == NULL ? STATUS_OK : check_devices(b);
 }
 
-/* Records of all ops; what the first op of each match and every other op ask for is summed. */
-static enum status cost_ops(struct cost_builder *b, struct arena *scratch)
+/* Records of all ops. */
+static enum status cost_ops(struct cost_builder *b)
 {
     const struct schedule *s = b->schedule;
-    uint8_t *seen = arena_array(scratch, uint8_t, s->match_count);
-    if (seen == NULL) {
-        return error_set(b->error, STATUS_NO_MEMORY, "no memory for %u matches", s->match_count);
-    }
     TRY(table_room(b));
     for (uint32_t i = 0; i < s->op_count; i++) {
         struct cost_key key;
         bool to_peer = false;
         TRY(key_of(b, i, &key, &to_peer));
         TRY(find_or_make(b, key, (enum opcode)s->ops[i].opcode, to_peer, &b->table->op_costs[i]));
+    }
+    return STATUS_OK;
+}
+
+/* What all activities together ask for: every op without partners is one, and the first of those that match. */
+static enum status sum_asked(struct cost_builder *b, struct arena *scratch)
+{
+    const struct schedule *s = b->schedule;
+    uint8_t *seen = arena_array(scratch, uint8_t, s->match_count);
+    uint32_t *activities = arena_array(scratch, uint32_t, b->costs.count);
+    if (seen == NULL || activities == NULL) {
+        return error_set(b->error, STATUS_NO_MEMORY, "no memory for %u matches", s->match_count);
+    }
+    for (uint32_t i = 0; i < s->op_count; i++) {
         uint32_t match = s->ops[i].match;
+        activities[b->table->op_costs[i]] += match == SCHED_NONE || !seen[match];
         if (match != SCHED_NONE) {
-            if (seen[match]) {
-                continue;
-            }
             seen[match] = 1;
         }
-        const struct op_cost *cost = &b->costs.items[b->table->op_costs[i]];
-        double work_s = s_from_ps(cost->work_ps);
+    }
+    for (uint32_t c = 0; c < b->costs.count; c++) {
+        const struct op_cost *cost = &b->costs.items[c];
         for (uint32_t u = cost->first_use; u < cost->first_use + cost->use_count; u++) {
-            b->table->asked[b->uses.items[u].resource] += b->uses.items[u].coefficient * work_s;
+            const struct maxmin_use *use = &b->uses.items[u];
+            b->table->asked[use->resource] += use->coefficient * cost->work_s * activities[c];
         }
     }
     return STATUS_OK;
@@ -437,8 +459,10 @@ enum status cost_table_build(struct cost_table *table, const struct schedule *sc
     enum status status;
     *table = (struct cost_table){ 0 };
     TRY_OR_FAIL(prepare(&b, &scratch));
-    TRY_OR_FAIL(cost_ops(&b, &scratch));
+    TRY_OR_FAIL(cost_ops(&b));
+    TRY_OR_FAIL(sum_asked(&b, &scratch));
     TRY_OR_FAIL(keep(&b));
+    TRY_OR_FAIL(cost_make_lanes(table, cluster, &scratch, error));
 fail:
     free(b.table_slots);
     array_free(&b.uses);

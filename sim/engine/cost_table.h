@@ -5,7 +5,8 @@
  * it, to a rank, a group or a peer.
  *
  *   kernels         work = sum of the kernels' alone times and launch gaps; SMs, and HBM averaged over the sequence
- *   collective      sim/engine/collective_cost.h: latency, links of all members, SMs and HBM of the members that are ranks
+ *   collective      sim/engine/collective_cost.h: latency, links of all members (of a folded group: in the representative's server, the others are its mirror images),
+ *                   SMs and HBM of the members that are ranks
  *   copy            the route between rank and host (nearest socket of the server that the host buffer is in) or peer; phantoms of a folded rank count
  *                   where they use what the representative uses
  *   send, recv      the route of the pair, sister pairs counted likewise
@@ -14,7 +15,10 @@
  *   fixed           its time
  *
  * Coefficients never exceed a capacity: work that would is lengthened until it fits (so two folded GPUs behind one uplink take twice as long each).
- * Weights make max-min fair in bytes: one over the activity's own byte rate, for kernels one over the HBM's. */
+ * Weights make max-min fair in bytes: one over the activity's own byte rate, for kernels one over the HBM's.
+ *
+ * Lanes. Resources that the same records use in the same proportion to their capacities (the fabric ports of eight folded GPUs, the links of a chain) fill up
+ * together, so one of them stands for all: a lane. The engine shares lanes; what a lane carried is told for each of its resources. */
 #ifndef MEMWALL_ENGINE_COST_TABLE_H
 #define MEMWALL_ENGINE_COST_TABLE_H
 
@@ -29,26 +33,34 @@
 struct op_cost {
     int64_t latency_ps;
     int64_t work_ps;        /* at rate 1, after the latency */
+    double work_s;          /* the same in seconds */
     int64_t issue_first_ps; /* host time until the first launch is issued, without the op's flags */
     int64_t issue_rest_ps;  /* host time from the first launch to the last */
-    int64_t issue_tail_ps;  /* the op ends no earlier than this after its first launch was issued: max over launches i of h_i + sum of d_j, j >= i */
+    int64_t
+        issue_tail_ps; /* the op ends no earlier than this after its first launch was issued: max over launches i of h_i + sum of d_j, j >= i */
     double weight;
-    double beside_rate;      /* kernels: highest rate while a collective holds SMs of the same GPU; 1 for others */
-    uint32_t first_use;      /* into cost_table.uses */
+    double beside_rate; /* kernels: highest rate while a collective holds SMs of the same GPU; 1 for others */
+    uint32_t first_use; /* into cost_table.uses */
     uint32_t use_count;
     uint32_t resident_count; /* the first so many uses are SMs that the activity occupies (collectives) */
+    uint32_t first_lane_use; /* into cost_table.lane_uses: the same in lanes */
+    uint32_t lane_use_count, lane_resident_count;
     uint32_t launches;
 };
 
 struct cost_table {
     struct op_cost *costs;
-    struct maxmin_use *uses; /* coefficient: of the resource's unit, at rate 1 */
-    uint32_t *op_costs;        /* [op_count]: index into costs */
-    double *capacities;        /* [resource_count] */
-    double *asked;             /* [resource_count]: amounts that all activities together ask for, for the audit */
+    struct maxmin_use *uses;         /* coefficient: of the resource's unit, at rate 1 */
+    struct maxmin_use *lane_uses;    /* resource: lane */
+    double *lane_capacities;         /* [lane_count] */
+    uint32_t *lanes;                 /* [resource_count]: the lane, or SCHED_NONE where no record uses the resource */
+    double *lane_scales;             /* [resource_count]: its capacity in the lane's */
+    uint32_t *op_costs;              /* [op_count]: index into costs */
+    double *capacities;              /* [resource_count] */
+    double *asked;                   /* [resource_count]: amounts that all activities together ask for, for the audit */
     int64_t micro_batch_ps, step_ps; /* host time of OP_FLAG_MICRO_BATCH, OP_FLAG_STEP */
     uint32_t launch_ahead;           /* 0: unlimited */
-    uint32_t cost_count, use_count, resource_count;
+    uint32_t cost_count, use_count, resource_count, lane_count, lane_use_count;
     struct arena arena;
 };
 

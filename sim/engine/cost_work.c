@@ -44,12 +44,25 @@ static void walk_launches(struct issue_walk *walk, uint32_t launches, double pas
     }
     /* Launch m of the record comes at now + (m + 1) * launch_s and has m/launches of alone_s before it: linear in m, so greatest at an end. */
     double first = walk->now_s + walk->launch_s - walk->first_s - walk->done_s;
-    double last = walk->now_s + launches * walk->launch_s - walk->first_s - walk->done_s -
-                  alone_s * (launches - 1) / launches;
+    double last =
+        walk->now_s + launches * walk->launch_s - walk->first_s - walk->done_s - alone_s * (launches - 1) / launches;
     walk->tail_s = fmax(walk->tail_s, fmax(first, last));
     walk->now_s += launches * walk->launch_s;
     walk->done_s += alone_s;
     walk->launches += launches;
+}
+
+static void walk_collective(struct issue_walk *walk, double host_s, double alone_s)
+{
+    double launch_s = walk->launch_s;
+    walk->launch_s = host_s;
+    walk_launches(walk, 1, 0, alone_s);
+    walk->launch_s = launch_s;
+}
+
+static double collective_host_s(const struct cost_builder *b, uint32_t group)
+{
+    return b->software == NULL ? 0 : software_collective_host_s(b->software, b->schedule->groups[group].member_count);
 }
 
 static enum collective_kind kind_of(enum opcode opcode)
@@ -84,6 +97,12 @@ static const struct kernel_cost *cost_of_kernel(struct cost_builder *b, uint32_t
     return one;
 }
 
+/* Schedules written before items could say their opcode mean all-reduce. */
+static enum opcode merged_opcode(const struct work_item *item)
+{
+    return item->passes == OP_COMPUTE ? OP_ALL_REDUCE : (enum opcode)item->passes;
+}
+
 enum status cost_of_kernels(struct cost_builder *b, const struct sched_work *work, uint32_t rank, struct op_cost *cost)
 {
     const struct schedule *s = b->schedule;
@@ -94,10 +113,11 @@ enum status cost_of_kernels(struct cost_builder *b, const struct sched_work *wor
     double pass_s = b->software == NULL ? 0 : b->software->pass_host_s;
     double alone_s = 0, beside_s = 0, hbm_bytes = 0;
     uint32_t end = work->first_item + work->item_count, unused;
-    for (uint32_t i = work->first_item; i < end; i++) { /* records of merged collectives first: one record is made at a time */
+    for (uint32_t i = work->first_item; i < end;
+         i++) { /* records of merged collectives first: one record is made at a time */
         const struct work_item *item = &s->work_items[i];
         if (item->kind != ITEM_KERNEL) {
-            TRY(cost_find_collective(b, (enum opcode)item->kind, item->index, &unused));
+            TRY(cost_find_collective(b, merged_opcode(item), item->index, &unused));
         }
     }
     cost_begin(b);
@@ -110,13 +130,14 @@ enum status cost_of_kernels(struct cost_builder *b, const struct sched_work *wor
             double gap_s = launches * machine->launch_gap_s;
             walk_launches(&walk, launches, item->passes * pass_s, one->alone_s + gap_s);
             alone_s += one->alone_s + gap_s;
-            beside_s += fmax(one->alone_s, one->floor_s + one->flop_s * cost_wave_slowdown(one->tiles, sms, taken)) + gap_s;
+            beside_s +=
+                fmax(one->alone_s, one->floor_s + one->flop_s * cost_wave_slowdown(one->tiles, sms, taken)) + gap_s;
             hbm_bytes += one->hbm_bytes;
         } else {
             uint32_t index;
-            TRY(cost_find_collective(b, (enum opcode)item->kind, item->index, &index));
+            TRY(cost_find_collective(b, merged_opcode(item), item->index, &index));
             double merged_s = add_merged(b, index);
-            walk_launches(&walk, 1, item->passes * pass_s, merged_s);
+            walk_collective(&walk, collective_host_s(b, s->works[item->index].group), merged_s);
             alone_s += merged_s;
             beside_s += merged_s;
         }
@@ -154,6 +175,16 @@ static void add_members(struct cost_builder *b, const struct sched_group *group,
     }
 }
 
+/* Members that are ranks. When there is but one, the others are its phantoms and their servers its server's mirror images: nobody else is simulated there. */
+static uint32_t ranks_of(const struct cost_builder *b, const struct sched_group *group)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < group->member_count; i++) {
+        count += b->gpu_ranks[b->schedule->group_members[group->first_member + i]] != SCHED_NONE;
+    }
+    return count;
+}
+
 static enum status cost_of_group(struct cost_builder *b, enum collective_kind kind, double bytes,
                                  const struct sched_group *group, struct op_cost *cost)
 {
@@ -164,6 +195,7 @@ static enum status cost_of_group(struct cost_builder *b, enum collective_kind ki
         .members = b->schedule->group_members + group->first_member,
         .member_count = group->member_count,
         .instance_count = group->instance_count,
+        .first_node_only = ranks_of(b, group) == 1,
     };
     TRY(collective_cost(b->cluster, &request, b->ring, b->ring_max, &one, b->error));
     cost_begin(b);
@@ -173,14 +205,18 @@ static enum status cost_of_group(struct cost_builder *b, enum collective_kind ki
     for (uint32_t i = 0; i < one.use_count; i++) {
         cost_amount(b, b->ring[i].resource, b->ring[i].coefficient * one.bus_bytes);
     }
-    TRY(cost_end(b, cost, one.latency_s, one.transfer_s, one.bus_bytes));
+    /* The wait of a pair for each other is simulated: each has its own op and its own host. */
+    uint32_t waiting = kind == COLLECTIVE_SEND_RECV ? 1 : group->member_count;
+    double wait_s = b->software == NULL ? 0 : software_collective_wait_s(b->software, waiting);
+    TRY(cost_end(b, cost, one.latency_s + wait_s, one.transfer_s, one.bus_bytes));
     cost->resident_count = cost->use_count == 0 ? 0 : resident_count;
     cost->launches = 1;
-    cost->issue_first_ps = b->software == NULL ? 0 : ps_from_s(b->software->collective_host_s);
+    cost->issue_first_ps = b->software == NULL ? 0 : ps_from_s(software_collective_host_s(b->software, waiting));
     return STATUS_OK;
 }
 
-enum status cost_of_collective(struct cost_builder *b, enum opcode opcode, const struct sched_work *work, struct op_cost *cost)
+enum status cost_of_collective(struct cost_builder *b, enum opcode opcode, const struct sched_work *work,
+                               struct op_cost *cost)
 {
     return cost_of_group(b, kind_of(opcode), work->bytes, &b->schedule->groups[work->group], cost);
 }
@@ -190,7 +226,8 @@ enum status cost_of_pair(struct cost_builder *b, const struct sched_work *work, 
     return cost_of_group(b, COLLECTIVE_SEND_RECV, work->bytes, &b->schedule->groups[group], cost);
 }
 
-enum status cost_of_host_optimizer(struct cost_builder *b, const struct sched_work *work, uint32_t rank, struct op_cost *cost)
+enum status cost_of_host_optimizer(struct cost_builder *b, const struct sched_work *work, uint32_t rank,
+                                   struct op_cost *cost)
 {
     const struct sched_rank *at = &b->schedule->ranks[rank];
     const struct cluster *cluster = b->cluster;

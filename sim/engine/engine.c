@@ -66,6 +66,7 @@ static void complete(struct engine *e, uint32_t first)
         const struct sched_op *at = &e->schedule->ops[op];
         const struct op_node *node = &e->nodes[op];
         e->times[op].end_ps = e->now_ps;
+        e->nodes[op].gates = OP_HAS_ENDED;
         e->done++;
         if (at->release_count != 0) {
             pools_release(&e->pools, sched_releases(e->schedule, at), at->release_count);
@@ -88,12 +89,13 @@ static void start_fluid(struct engine *e, uint32_t queue, int64_t span_ps)
     const struct op_cost *cost = &e->table->costs[e->nodes[e->slots[queue].op].cost];
     fluid_start(&e->fluid, queue,
                 &(struct fluid_activity){
-                    .uses = e->table->uses + cost->first_use,
-                    .use_count = cost->use_count,
-                    .resident_count = cost->resident_count,
+                    .uses = e->table->lane_uses + cost->first_lane_use,
+                    .use_count = cost->lane_use_count,
+                    .resident_count = cost->lane_resident_count,
                     .weight = cost->weight,
                     .beside_rate = cost->beside_rate,
                     .work_ps = cost->work_ps,
+                    .work_s = cost->work_s,
                     .span_ps = span_ps,
                 },
                 e->now_ps);
@@ -109,6 +111,7 @@ static void run(struct engine *e, uint32_t first, const uint32_t *members, uint3
         struct op_times *times = &e->times[members[i]];
         const struct op_cost *own = &e->table->costs[e->nodes[members[i]].cost];
         times->start_ps = e->now_ps;
+        e->nodes[members[i]].gates = OP_IS_STARTED;
         times->alone_ps = cost->latency_ps + cost->work_ps;
         int64_t issue_end_ps = times->issued_ps + own->issue_tail_ps;
         end_ps = end_ps < issue_end_ps ? issue_end_ps : end_ps;
@@ -158,6 +161,7 @@ static void op_is_ready(struct engine *e, uint32_t op)
 {
     uint32_t match = e->schedule->ops[op].match;
     e->times[op].ready_ps = e->now_ps;
+    e->nodes[op].gates = OP_IS_READY;
     if (match != SCHED_NONE && ++e->match_arrived[match] < e->schedule->matches[match].op_count) {
         return;
     }
@@ -165,6 +169,7 @@ static void op_is_ready(struct engine *e, uint32_t op)
     const uint32_t *members = engine_members(e, &op, &count);
     for (uint32_t i = 0; i < count; i++) {
         e->times[members[i]].matched_ps = e->now_ps;
+        e->nodes[members[i]].gates = OP_IS_MATCHED;
     }
     if (!try_start(e, members[0])) {
         e->waiters[e->waiter_count++] = members[0];
@@ -254,11 +259,11 @@ static void take_event(struct engine *e, uint32_t queue)
         complete(e, slot->op);
         break;
     case SLOT_RUN: complete(e, slot->op); break;
-    case SLOT_IDLE: CHECK(!"an idle queue has no event");
+    case SLOT_IDLE: check_failed("an idle queue has no event", __FILE__, __LINE__);
     }
 }
 
-static void settle(struct engine *e)
+static inline void settle(struct engine *e)
 {
     uint32_t count = fluid_settle(&e->fluid, e->now_ps);
     for (uint32_t i = 0; i < count; i++) {
@@ -302,6 +307,19 @@ static enum status loop(struct engine *e, struct error *error)
     return STATUS_OK;
 }
 
+/* What a lane carried, for each of its resources. */
+static void tell_traffic(const struct engine *e)
+{
+    for (uint32_t r = 0; r < e->table->resource_count; r++) {
+        if (e->table->lanes[r] != SCHED_NONE) {
+            struct resource_traffic traffic = fluid_traffic(&e->fluid, e->table->lanes[r], e->now_ps);
+            traffic.amount *= e->table->lane_scales[r];
+            traffic.peak_use *= e->table->lane_scales[r];
+            e->timeline->resources[r] = traffic;
+        }
+    }
+}
+
 static enum status keep_rates(struct engine *e, struct error *error)
 {
     struct rate_change *kept = arena_array(&e->timeline->arena, struct rate_change, e->timeline->rate_count);
@@ -316,8 +334,8 @@ static enum status keep_rates(struct engine *e, struct error *error)
     return STATUS_OK;
 }
 
-enum status engine_run(const struct schedule *schedule, const struct cost_table *table, const struct engine_options *options,
-                       struct timeline *timeline, struct error *error)
+enum status engine_run(const struct schedule *schedule, const struct cost_table *table,
+                       const struct engine_options *options, struct timeline *timeline, struct error *error)
 {
     struct engine e = { .schedule = schedule, .table = table, .options = options, .timeline = timeline };
     enum status status = STATUS_OK;
@@ -329,7 +347,7 @@ enum status engine_run(const struct schedule *schedule, const struct cost_table 
         TRY_OR_FAIL(engine_explain_blocked(&e, error));
     }
     timeline->end_ps = e.now_ps;
-    fluid_traffic(&e.fluid, e.now_ps, timeline->resources);
+    tell_traffic(&e);
     if (options->record_rates) {
         TRY_OR_FAIL(keep_rates(&e, error));
     }

@@ -22,7 +22,7 @@ struct engine_options {
 
 /* `timeline` must be zeroed; the caller frees it, also after an error. Fills ops, spaces (but peak_reserved_bytes), resources, rates, outcome, blocked, end and counts.
  * The schedule must have passed sched_verify; the table is its own. */
-enum status engine_run(const struct schedule *schedule, const struct cost_table *table, const struct engine_options *options,
-                       struct timeline *timeline, struct error *error);
+enum status engine_run(const struct schedule *schedule, const struct cost_table *table,
+                       const struct engine_options *options, struct timeline *timeline, struct error *error);
 
 #endif

@@ -6,7 +6,31 @@
 
 static bool has_ended(const struct engine *e, uint32_t op)
 {
-    return e->times[op].end_ps != TIME_NEVER_PS;
+    return e->nodes[op].gates == OP_HAS_ENDED;
+}
+
+static bool is_issued(const struct engine *e, uint32_t op)
+{
+    return op < e->hosts[e->queue_ranks[e->schedule->ops[op].queue]].next;
+}
+
+/* At least as far as `progress`; gates still closed count less than any progress. */
+static bool has_come(const struct engine *e, uint32_t op, enum op_progress progress)
+{
+    return e->nodes[op].gates >= (uint32_t)progress;
+}
+
+/* Times that have not come are never. */
+static void complete_times(struct engine *e)
+{
+    for (uint32_t i = 0; i < e->schedule->op_count; i++) {
+        struct op_times *times = &e->times[i];
+        times->issued_ps = is_issued(e, i) ? times->issued_ps : TIME_NEVER_PS;
+        times->ready_ps = has_come(e, i, OP_IS_READY) ? times->ready_ps : TIME_NEVER_PS;
+        times->matched_ps = has_come(e, i, OP_IS_MATCHED) ? times->matched_ps : TIME_NEVER_PS;
+        times->start_ps = has_come(e, i, OP_IS_STARTED) ? times->start_ps : TIME_NEVER_PS;
+        times->end_ps = has_ended(e, i) ? times->end_ps : TIME_NEVER_PS;
+    }
 }
 
 static void add(struct engine *e, struct blocked_op blocked)
@@ -24,7 +48,8 @@ static struct blocked_op memory_wait(struct engine *e, uint32_t first)
     for (; acquired < count; acquired++) {
         const struct sched_op *op = &e->schedule->ops[members[acquired]];
         struct pool_shortage shortage;
-        if (!pools_acquire(&e->pools, sched_acquires(e->schedule, op), op->acquire_count, members[acquired], &shortage)) {
+        if (!pools_acquire(&e->pools, sched_acquires(e->schedule, op), op->acquire_count, members[acquired],
+                           &shortage)) {
             blocked.op = members[acquired];
             blocked.space = shortage.space;
             blocked.wanted_bytes = shortage.wanted_bytes;
@@ -88,6 +113,7 @@ enum status engine_explain_blocked(struct engine *e, struct error *error)
     struct timeline *timeline = e->timeline;
     const struct schedule *s = e->schedule;
     timeline->blocked = arena_array(&timeline->arena, struct blocked_op, (size_t)s->queue_count + e->waiter_count + 1);
+    complete_times(e);
     if (timeline->blocked == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "no memory to explain what is blocked");
     }

@@ -8,8 +8,11 @@
 #include "sim/engine/host_thread.h"
 #include "sim/engine/pool.h"
 
+/* How far an op has come, in op_node.gates once all gates are open: the values lie above any count of gates. */
+enum op_progress { OP_IS_OPEN = 0, OP_IS_READY = 1 << 24, OP_IS_MATCHED, OP_IS_STARTED, OP_HAS_ENDED };
+
 struct op_node {
-    uint32_t gates;           /* still closed: issue, queue order, one for each dependency */
+    uint32_t gates;           /* still closed: issue, queue order, one for each dependency; then enum op_progress */
     uint32_t cost;            /* into cost_table.costs */
     uint32_t next;            /* op behind it in its queue, or SCHED_NONE */
     uint32_t first_successor; /* into engine.successors; the next node's is the end */

@@ -131,7 +131,7 @@ static enum status count_slot_uses(struct engine *e, uint32_t **slot_uses, struc
         if (op->match != SCHED_NONE) {
             seen[op->match] = 1;
         }
-        uint32_t uses = e->table->costs[e->table->op_costs[i]].use_count, *most = &(*slot_uses)[op->queue];
+        uint32_t uses = e->table->costs[e->table->op_costs[i]].lane_use_count, *most = &(*slot_uses)[op->queue];
         *most = *most < uses ? uses : *most;
     }
     return STATUS_OK;
@@ -144,7 +144,8 @@ enum status engine_setup(struct engine *e, struct error *error)
     TRY(allocate_small(e, error));
     TRY(evq_init(&e->queue, &e->arena, s->queue_count, error));
     TRY(count_slot_uses(e, &slot_uses, error));
-    TRY(fluid_init(&e->fluid, &e->arena, e->table->capacities, e->table->resource_count, slot_uses, s->queue_count, error));
+    TRY(fluid_init(&e->fluid, &e->arena, e->table->lane_capacities, e->table->lane_count, slot_uses, s->queue_count,
+                   error));
     TRY(pools_init(&e->pools, s, e->timeline->spaces, &e->arena, error));
     TRY(allocate_large(e, error));
     link_ops(e);
@@ -155,9 +156,6 @@ enum status engine_setup(struct engine *e, struct error *error)
             .end = s->ranks[r].first_op + s->ranks[r].op_count,
             .waits_for = SCHED_NONE,
         };
-    }
-    for (uint32_t i = 0; i < s->op_count; i++) {
-        e->times[i] = (struct op_times){ TIME_NEVER_PS, TIME_NEVER_PS, TIME_NEVER_PS, TIME_NEVER_PS, TIME_NEVER_PS, 0 };
     }
     return STATUS_OK;
 }

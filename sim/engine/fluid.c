@@ -1,7 +1,5 @@
 #include "sim/engine/fluid.h"
 
-#include <math.h>
-
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 
@@ -47,7 +45,8 @@ enum status fluid_init(struct fluid *fluid, struct arena *arena, const double *c
         uses += slot_uses[s];
     }
     if (uses >= UINT32_MAX) {
-        return error_set(error, STATUS_LIMIT, "activities that may run together use %llu resources, fewer than 2^32 are possible",
+        return error_set(error, STATUS_LIMIT,
+                         "activities that may run together use %llu resources, fewer than 2^32 are possible",
                          (unsigned long long)uses);
     }
     struct maxmin_limits limits = { .resources = resource_count, .variables = slot_count, .uses = (uint32_t)uses };
@@ -107,7 +106,7 @@ void fluid_start(struct fluid *fluid, uint32_t slot, const struct fluid_activity
         .uses = activity->uses,
         .left_ps = (double)activity->span_ps,
         .cap = activity->work_ps == activity->span_ps ? 1.0 : (double)activity->work_ps / (double)activity->span_ps,
-        .work_s = s_from_ps(activity->work_ps),
+        .work_s = activity->work_s,
         .beside_rate = activity->beside_rate,
         .since_ps = now_ps,
         .use_count = activity->use_count,
@@ -152,6 +151,35 @@ void fluid_end(struct fluid *fluid, uint32_t slot, int64_t now_ps)
     fluid->dirty = true;
 }
 
+/* Whole picoseconds, rounded up; x >= 0. (ceil and fmax are calls without -ffast-math.) */
+static int64_t ceil_ps(double x)
+{
+    int64_t whole = (int64_t)x;
+    return whole + ((double)whole < x);
+}
+
+/* Give the activity its new rate; returns when it ends at that. */
+static int64_t change_rate(struct fluid_slot *at, double rate, int64_t now_ps)
+{
+    CHECK(rate > 0);
+    if (now_ps > at->since_ps) {
+        double left = at->left_ps - (double)(now_ps - at->since_ps) * (at->rate / at->cap);
+        at->left_ps = left > 0 ? left : 0;
+        at->since_ps = now_ps;
+    }
+    at->rate = rate;
+    /* At the cap work passes as time does, to the last picosecond. */
+    return now_ps + ceil_ps(rate >= at->cap ? at->left_ps : at->left_ps / (rate / at->cap));
+}
+
+static void note_peaks(struct fluid *fluid, const struct fluid_slot *at)
+{
+    for (uint32_t i = 0; i < at->use_count; i++) {
+        struct fluid_resource *resource = &fluid->resources[at->uses[i].resource];
+        resource->peak_use = resource->peak_use < resource->use ? resource->use : resource->peak_use;
+    }
+}
+
 uint32_t fluid_settle(struct fluid *fluid, int64_t now_ps)
 {
     if (!fluid->dirty) {
@@ -162,37 +190,25 @@ uint32_t fluid_settle(struct fluid *fluid, int64_t now_ps)
     for (uint32_t c = 0; c < count; c++) {
         uint32_t slot = fluid->variable_slots[fluid->solver.changed[c]];
         struct fluid_slot *at = &fluid->slots[slot];
-        double rate = maxmin_rate(&fluid->solver, fluid->solver.changed[c]);
-        CHECK(rate > 0);
-        if (now_ps > at->since_ps) {
-            at->left_ps = fmax(0, at->left_ps - (double)(now_ps - at->since_ps) * (at->rate / at->cap));
-            at->since_ps = now_ps;
-        }
+        double rate = maxmin_rate(&fluid->solver, fluid->solver.changed[c]), more = rate - at->rate;
+        fluid->changes[c] = (struct fluid_change){ slot, rate, change_rate(at, rate, now_ps) };
         for (uint32_t i = 0; i < at->use_count; i++) {
-            fluid->resources[at->uses[i].resource].use += at->uses[i].coefficient * (rate - at->rate);
+            fluid->resources[at->uses[i].resource].use += at->uses[i].coefficient * more;
         }
-        at->rate = rate;
-        fluid->changes[c] = (struct fluid_change){ slot, rate, now_ps + (int64_t)ceil(at->left_ps / (rate / at->cap)) };
     }
-    for (uint32_t c = 0; c < count; c++) {
-        const struct fluid_slot *at = &fluid->slots[fluid->changes[c].slot];
-        for (uint32_t i = 0; i < at->use_count; i++) {
-            struct fluid_resource *resource = &fluid->resources[at->uses[i].resource];
-            resource->peak_use = fmax(resource->peak_use, resource->use);
-        }
+    for (uint32_t c = 0; c < count; c++) { /* only now is every use that of the new instant */
+        note_peaks(fluid, &fluid->slots[fluid->changes[c].slot]);
     }
     return count;
 }
 
-void fluid_traffic(const struct fluid *fluid, int64_t now_ps, struct resource_traffic *traffic)
+struct resource_traffic fluid_traffic(const struct fluid *fluid, uint32_t resource, int64_t now_ps)
 {
-    for (uint32_t r = 0; r < fluid->resource_count; r++) {
-        const struct fluid_resource *resource = &fluid->resources[r];
-        int64_t running_ps = resource->users == 0 ? 0 : now_ps - resource->busy_since_ps;
-        traffic[r] = (struct resource_traffic){
-            .amount = resource->amount,
-            .busy_s = s_from_ps(resource->busy_ps + running_ps),
-            .peak_use = resource->peak_use,
-        };
-    }
+    CHECK(resource < fluid->resource_count);
+    const struct fluid_resource *at = &fluid->resources[resource];
+    return (struct resource_traffic){
+        .amount = at->amount,
+        .busy_s = s_from_ps(at->busy_ps + (at->users == 0 ? 0 : now_ps - at->busy_since_ps)),
+        .peak_use = at->peak_use,
+    };
 }

@@ -24,6 +24,7 @@ struct fluid_activity {
     double weight;
     double beside_rate; /* cap while somebody is resident on the resource of uses[0]; 1 or more: does not care */
     int64_t work_ps;    /* at rate 1; > 0 */
+    double work_s;      /* the same in seconds */
     int64_t span_ps;    /* its duration when nobody disturbs; >= work_ps: its cap is work / span */
 };
 
@@ -57,7 +58,7 @@ void fluid_end(struct fluid *fluid, uint32_t slot, int64_t now_ps);
  * call. */
 uint32_t fluid_settle(struct fluid *fluid, int64_t now_ps);
 
-/* Amounts, busy times and peaks up to now, into traffic[resource_count]. Amounts count activities that have ended. */
-void fluid_traffic(const struct fluid *fluid, int64_t now_ps, struct resource_traffic *traffic);
+/* Amount, busy time and peak of a resource up to now. Amounts count activities that have ended. */
+struct resource_traffic fluid_traffic(const struct fluid *fluid, uint32_t resource, int64_t now_ps);
 
 #endif

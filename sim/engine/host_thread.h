@@ -17,8 +17,8 @@ struct host_thread {
 
 /* Issue the next op (`op`, with its cost) if the thread can go on; its first launch is issued at *issued_ps. False: it must wait for an op or for launches to
  * finish. */
-static inline bool host_thread_issue(struct host_thread *host, const struct cost_table *table, const struct sched_op *op,
-                                     const struct op_cost *cost, int64_t *issued_ps)
+static inline bool host_thread_issue(struct host_thread *host, const struct cost_table *table,
+                                     const struct sched_op *op, const struct op_cost *cost, int64_t *issued_ps)
 {
     if (host->waits_for != SCHED_NONE) {
         return false;
@@ -41,7 +41,8 @@ static inline bool host_thread_issue(struct host_thread *host, const struct cost
 }
 
 /* An op of the rank has ended. True: the thread waited for this and may try to go on. */
-static inline bool host_thread_op_ended(struct host_thread *host, uint32_t op, const struct op_cost *cost, int64_t now_ps)
+static inline bool host_thread_op_ended(struct host_thread *host, uint32_t op, const struct op_cost *cost,
+                                        int64_t now_ps)
 {
     host->outstanding -= cost->launches;
     bool resumes = host->waits_for == op || (host->is_full && cost->launches != 0);

@@ -7,7 +7,8 @@
 static uint64_t charge_of(const struct sched_buffer *buffer)
 {
     /* Saturated: no capacity but "unlimited" holds 2^64 bytes, and there the sum is guarded by pools_acquire. */
-    return buffer->copies != 0 && buffer->bytes > UINT64_MAX / buffer->copies ? UINT64_MAX : buffer->bytes * buffer->copies;
+    return buffer->copies != 0 && buffer->bytes > UINT64_MAX / buffer->copies ? UINT64_MAX
+                                                                              : buffer->bytes * buffer->copies;
 }
 
 static void touch(struct pools *pools, uint32_t space)
@@ -37,8 +38,8 @@ static void discharge(struct pools *pools, uint32_t buffer)
     }
 }
 
-enum status pools_init(struct pools *pools, const struct schedule *schedule, struct space_use *peaks, struct arena *arena,
-                       struct error *error)
+enum status pools_init(struct pools *pools, const struct schedule *schedule, struct space_use *peaks,
+                       struct arena *arena, struct error *error)
 {
     *pools = (struct pools){
         .spaces = arena_array(arena, struct pool, schedule->space_count),
@@ -112,7 +113,8 @@ static uint64_t wanted_of(const struct pools *pools, const uint32_t *buffers, ui
     return wanted;
 }
 
-bool pools_acquire(struct pools *pools, const uint32_t *buffers, uint32_t count, uint32_t op, struct pool_shortage *shortage)
+bool pools_acquire(struct pools *pools, const uint32_t *buffers, uint32_t count, uint32_t op,
+                   struct pool_shortage *shortage)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (fits(pools, buffers[i], shortage)) {

@@ -33,12 +33,13 @@ struct pool_shortage {
 };
 
 /* Arrays come from `arena`, peaks are written to `peaks`. Buffers that live at the start are charged, above capacity if need be. */
-enum status pools_init(struct pools *pools, const struct schedule *schedule, struct space_use *peaks, struct arena *arena,
-                       struct error *error);
+enum status pools_init(struct pools *pools, const struct schedule *schedule, struct space_use *peaks,
+                       struct arena *arena, struct error *error);
 /* A space that holds more than its capacity (only possible right after pools_init), or SCHED_NONE. */
 uint32_t pools_overfull(const struct pools *pools);
 /* All of `buffers` or none. On false `shortage` (may be NULL) says what did not fit. */
-bool pools_acquire(struct pools *pools, const uint32_t *buffers, uint32_t count, uint32_t op, struct pool_shortage *shortage);
+bool pools_acquire(struct pools *pools, const uint32_t *buffers, uint32_t count, uint32_t op,
+                   struct pool_shortage *shortage);
 void pools_release(struct pools *pools, const uint32_t *buffers, uint32_t count);
 /* The instant is over: take peaks. */
 void pools_settle(struct pools *pools, int64_t now_ps);

@@ -10,11 +10,11 @@
 enum { PINNED_CLASSES = 63 };
 
 struct reserved_space {
-    struct blockalloc allocator;                                      /* device */
-    uint64_t runtime_bytes; /* device: live, of class runtime */
-    uint64_t held_bytes;    /* pinned: live and kept; device: runtime bytes that live at the start */
+    struct blockalloc allocator; /* device */
+    uint64_t runtime_bytes;      /* device: live, of class runtime */
+    uint64_t held_bytes;         /* pinned: live and kept; device: runtime bytes that live at the start */
     uint64_t peak_bytes;
-    uint32_t free_blocks[PINNED_CLASSES];                             /* pinned: by log2 of size */
+    uint32_t free_blocks[PINNED_CLASSES]; /* pinned: by log2 of size */
 };
 
 struct dry_run {
@@ -32,7 +32,7 @@ static uint32_t log2_up(uint64_t bytes)
 static uint64_t bytes_of(const struct sched_buffer *buffer)
 {
     return buffer->copies > 1 && buffer->bytes > UNLIMITED_BYTES / buffer->copies ? UNLIMITED_BYTES
-                                                                                 : buffer->bytes * buffer->copies;
+                                                                                  : buffer->bytes * buffer->copies;
 }
 
 static void note_peak(struct reserved_space *space, uint64_t bytes)
@@ -119,8 +119,7 @@ static enum blockalloc_kind kind_of(const struct software *software)
     case ALLOCATOR_BEST_FIT: return BLOCKALLOC_BEST_FIT;
     case ALLOCATOR_CACHING: return BLOCKALLOC_CACHING;
     }
-    CHECK(!"every allocator has a model");
-    return BLOCKALLOC_EXACT;
+    check_failed("every allocator has a model", __FILE__, __LINE__);
 }
 
 static enum status prepare(struct dry_run *run, const struct software *software, struct error *error)
@@ -144,6 +143,8 @@ static enum status prepare(struct dry_run *run, const struct software *software,
         }
         uint64_t capacity = s->spaces[i].capacity_bytes, runtime = run->spaces[i].held_bytes;
         capacity = capacity > runtime ? capacity - runtime : 0;
+        /* Only a cache behaves otherwise near its limit: it gives segments back. */
+        capacity = kind_of(software) == BLOCKALLOC_CACHING ? capacity : UNLIMITED_BYTES;
         struct blockalloc_config config = { .kind = kind_of(software),
                                             .capacity_bytes = capacity < UNLIMITED_BYTES ? capacity : UNLIMITED_BYTES };
         TRY(blockalloc_init(&run->spaces[i].allocator, &config, error));
@@ -181,8 +182,8 @@ enum status reserved_fill(const struct schedule *schedule, const struct software
     TRY_OR_FAIL(replay(&run, error));
     for (uint32_t i = 0; i < schedule->space_count; i++) {
         uint8_t kind = schedule->spaces[i].kind;
-        spaces[i].peak_reserved_bytes = kind == SPACE_DEVICE || kind == SPACE_PINNED ? run.spaces[i].peak_bytes
-                                                                                   : spaces[i].peak_bytes;
+        spaces[i].peak_reserved_bytes =
+            kind == SPACE_DEVICE || kind == SPACE_PINNED ? run.spaces[i].peak_bytes : spaces[i].peak_bytes;
     }
     for (uint32_t i = 0; i < schedule->space_count; i++) {
         uint32_t parent = schedule->spaces[i].parent;

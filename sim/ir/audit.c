@@ -108,7 +108,6 @@ static enum status check_op(const struct schedule *s, const struct timeline *t, 
 {
     const struct sched_op *op = &s->ops[i];
     const struct op_times *x = &t->ops[i];
-    TRY(check_gates(s, t, i, error));
     if (x->ready_ps < c->queue_end[op->queue]) {
         return late_cause(s, t, i, SCHED_NONE, c->queue_end[op->queue], "the end of the op before it in its queue",
                           error);
@@ -144,6 +143,7 @@ static enum status check_causes(const struct schedule *s, const struct timeline 
         int64_t issued = 0;
         for (uint32_t i = s->ranks[r].first_op; i < end; i++) {
             const struct op_times *x = &t->ops[i];
+            TRY(check_gates(s, t, i, error));
             if (x->issued_ps < issued) {
                 return late_cause(s, t, i, i - 1, issued, "the issue of ", error);
             }

@@ -1,4 +1,4 @@
-/* A hash table of indices into somebody's array: finds an equal record that was added before. For sim/ir/builder.c alone.
+/* A hash table of indices into somebody's array: finds an equal record that was added before. For the builder, and for the verifier, which checks that nothing stands twice.
  *
  * Open addressing with the hash's upper half kept beside the index, so that content is compared only when it is almost surely equal. */
 #ifndef MEMWALL_IR_BUILDER_TABLE_H

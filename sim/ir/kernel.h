@@ -51,6 +51,26 @@ const char *kernel_class_word(enum kernel_class kernel_class);
 /* GEMM operand layouts as BLAS names them: which of A and B is transposed; the fit may tell them apart. */
 enum gemm_layout { GEMM_NN, GEMM_TN, GEMM_NT };
 
+/* How a framework computes the cross entropy over the vocabulary, which decides what of it lives at once. W: the logits in fp32, N: in the training dtype.
+ *   own       Megatron's where kernels are fused or the vocabulary is split, else PyTorch's
+ *   eager     PyTorch: cast (W), log-softmax (W, kept for backward); backward two more W, then N
+ *   in_place  Megatron-LM of 2022: one W, exponentiated in place, kept; backward in place, then N
+ *   jit       Megatron-core's cross_entropy_loss_fusion: a second W beside it in the forward
+ *   compiled  torch.compile over the loss: N kept, no W at all; backward N */
+#define LOSS_TABLE(X)                                                                                                  \
+    X(LOSS_OWN, "own")                                                                                                 \
+    X(LOSS_EAGER, "eager")                                                                                             \
+    X(LOSS_IN_PLACE, "in_place")                                                                                       \
+    X(LOSS_JIT, "jit")                                                                                                 \
+    X(LOSS_COMPILED, "compiled")
+
+enum loss_kind {
+#define X(name, word) name,
+    LOSS_TABLE(X)
+#undef X
+        LOSS_COUNT
+};
+
 enum { KERNEL_FLAG_CAUSAL = 1, KERNEL_FLAG_ACCUMULATE = 2 /* output += (read and written) */ };
 
 struct kernel {

@@ -27,7 +27,7 @@
 
 /* Limits, so that checks stay linear and numbers survive JSON (doubles). */
 enum {
-    SCHED_RANK_QUEUES_MAX = 64,
+    SCHED_RANK_QUEUES_MAX = 256,
     SCHED_DEVICES_MAX = 1 << 20 /* GPU numbers are below */,
     SCHED_COUNT_MAX = INT32_MAX
 };
@@ -137,9 +137,10 @@ struct sched_work {
 enum work_item_kind { ITEM_KERNEL, ITEM_COLLECTIVE };
 /* One step of a kernel sequence. */
 struct work_item {
-    uint32_t index;  /* into kernels[]; or into works[]: a collective merged into the sequence (--detail stage) */
-    uint16_t kind;   /* enum work_item_kind */
-    uint16_t passes; /* layer passes that begin here: host time of the framework's module calls */
+    uint32_t index; /* into kernels[]; or into works[]: a collective merged into the sequence (--detail stage) */
+    uint16_t kind;  /* enum work_item_kind */
+    /* Kernel: layer passes that begin here, host time of the framework's module calls. Collective: its opcode. */
+    uint16_t passes;
 };
 
 struct sched_group {

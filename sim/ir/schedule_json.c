@@ -122,7 +122,9 @@ static void write_work(struct json_writer *w, const struct schedule *s, const st
             const struct work_item *item = &s->work_items[x->first_item + i];
             jw_object(w, NULL);
             jw_uint(w, item->kind == ITEM_KERNEL ? "kernel" : "collective", item->index);
-            if (item->passes != 0) {
+            if (item->kind == ITEM_COLLECTIVE) {
+                jw_string(w, "op", opcode_word((enum opcode)item->passes));
+            } else if (item->passes != 0) {
                 jw_uint(w, "passes", item->passes);
             }
             jw_end(w);
@@ -426,13 +428,16 @@ static enum status read_items(struct reader *r, const struct json *at)
     for (size_t i = 0, count = json_count(&items); i < count; i++) {
         uint32_t index = 0, passes = 0;
         json_item(&items, i, &item);
-        KNOWN(&item, r->error, "kernel", "collective", "passes");
         bool collective = json_has(&item, "collective");
-        if (collective && json_has(&item, "kernel")) {
-            return json_error(&item, r->error, "an item is a kernel or a collective, not both");
+        if (collective) {
+            KNOWN(&item, r->error, "collective", "op");
+            TRY(read_u32(r, &item, "collective", SCHED_NONE - 1, &index));
+            TRY(read_word(r, &item, "op", WORDS_OPCODE, &passes));
+        } else {
+            KNOWN(&item, r->error, "kernel", "passes");
+            TRY(read_u32(r, &item, "kernel", SCHED_NONE - 1, &index));
+            TRY(read_u32_or(r, &item, "passes", UINT16_MAX, 0, &passes));
         }
-        TRY(read_u32(r, &item, collective ? "collective" : "kernel", SCHED_NONE - 1, &index));
-        TRY(read_u32_or(r, &item, "passes", UINT16_MAX, 0, &passes));
         TRY(array_reserve(&r->work_items, 1, r->error));
         r->work_items.items[r->work_items.count++] =
             (struct work_item){ index, collective ? ITEM_COLLECTIVE : ITEM_KERNEL, (uint16_t)passes };

@@ -174,6 +174,8 @@ const char *load_kernels(struct loader *l, const struct work_item *items, size_t
                           l->kernels);
         } else {
             REFUSE_UNLESS(is_collective(l, items[i].index), "work %u is not a collective before", items[i].index);
+            REFUSE_UNLESS(opcode_match((enum opcode)items[i].passes) == MATCH_GROUP, "%s is not a collective",
+                          opcode_word((enum opcode)items[i].passes));
         }
     }
     return added(l, builder_work_kernels(l->builder, items, (uint32_t)count), &l->works, "work");

@@ -388,7 +388,7 @@ static enum status parse_kernel(struct parser *p)
     return accept(p, load_kernel(&p->loader, &k));
 }
 
-/* "k3", "k3/1", "w5": all of the line. */
+/* "k3", "k3/1", "w5/all_gather": all of the line. */
 static enum status parse_items(struct parser *p)
 {
     p->work_items.count = 0;
@@ -396,18 +396,22 @@ static enum status parse_items(struct parser *p)
         const char *slash = memchr(p->word.at, '/', p->word.length);
         size_t length = slash == NULL ? p->word.length : (size_t)(slash - p->word.at);
         uint64_t index = 0, passes = 0;
-        bool fine = length > 1 && (p->word.at[0] == 'k' || p->word.at[0] == 'w') &&
+        bool kernel = p->word.at[0] == 'k';
+        bool fine = length > 1 && (kernel || p->word.at[0] == 'w') &&
                     digits(p->word.at + 1, length - 1, SCHED_NONE - 1, &index);
-        if (fine && slash != NULL) {
+        if (fine && !kernel) {
+            passes =
+                slash == NULL ? OPCODE_COUNT : vocabulary_find(WORDS_OPCODE, slash + 1, p->word.length - length - 1);
+            fine = passes < OPCODE_COUNT;
+        } else if (fine && slash != NULL) {
             fine = digits(slash + 1, p->word.length - length - 1, UINT16_MAX, &passes) && passes > 0;
         }
         if (!fine) {
-            return found(p, "k or w and a number, perhaps with /passes");
+            return found(p, "k and a number, perhaps with /passes, or w and a number with /opcode");
         }
         TRY(array_reserve(&p->work_items, 1, p->error));
         p->work_items.items[p->work_items.count++] =
-            (struct work_item){ (uint32_t)index, p->word.at[0] == 'k' ? ITEM_KERNEL : ITEM_COLLECTIVE,
-                                (uint16_t)passes };
+            (struct work_item){ (uint32_t)index, kernel ? ITEM_KERNEL : ITEM_COLLECTIVE, (uint16_t)passes };
         advance(p);
     }
     return accept(p, load_kernels(&p->loader, p->work_items.items, p->work_items.count));

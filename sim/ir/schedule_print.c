@@ -95,9 +95,12 @@ static void print_work(const struct schedule *s, uint32_t index, struct strbuf *
     case WORK_KERNELS:
         for (uint32_t i = 0; i < w->item_count; i++) {
             const struct work_item *item = &s->work_items[w->first_item + i];
-            strbuf_printf(out, " %c%" PRIu32, item->kind == ITEM_KERNEL ? 'k' : 'w', item->index);
-            if (item->passes != 0) {
-                strbuf_printf(out, "/%u", item->passes);
+            if (item->kind == ITEM_COLLECTIVE) {
+                strbuf_printf(out, " w%" PRIu32 "/%s", item->index, opcode_word((enum opcode)item->passes));
+            } else if (item->passes != 0) {
+                strbuf_printf(out, " k%" PRIu32 "/%u", item->index, item->passes);
+            } else {
+                strbuf_printf(out, " k%" PRIu32, item->index);
             }
         }
         break;
@@ -123,7 +126,7 @@ static void print_works(const struct schedule *s, struct strbuf *out)
     for (uint32_t i = 0; i < s->kernel_count; i++) {
         print_kernel(s, i, out);
     }
-    strbuf_append(out, "\n# works: kernels k (or collectives w) in turn, /passes of layers that begin there\n");
+    strbuf_append(out, "\n# works: kernels k/layer passes that begin there, collectives w/opcode, in turn\n");
     for (uint32_t i = 0; i < s->work_count; i++) {
         print_work(s, i, out);
     }

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "sim/base/array.h"
+#include "sim/ir/builder_table.h"
+#include "sim/ir/mix.h"
 #include "sim/ir/verify_internal.h"
 
 #define BAD(v, ...) error_set((v)->error, STATUS_BAD_SCHEDULE, __VA_ARGS__)
@@ -17,6 +19,18 @@ const char *verify_op_name(const struct verifier *v, uint32_t op, char buffer[OP
     int length = snprintf(buffer, OP_NAME_BYTES, "op %u, ", op);
     (void)sched_op_text(v->s, op, buffer + length, OP_NAME_BYTES - (size_t)length);
     return buffer;
+}
+
+void *verify_alloc(struct verifier *v, size_t count, size_t size)
+{
+    CHECK(v->block_count < VERIFY_BLOCKS_MAX);
+    void *block = calloc(count + 1, size);
+    if (block == NULL) {
+        (void)error_set(v->error, STATUS_NO_MEMORY, "out of memory: verifying a schedule of %u ops", v->s->op_count);
+        return NULL;
+    }
+    v->blocks[v->block_count++] = block;
+    return block;
 }
 
 /* -- texts, places, buffers -- */
@@ -55,9 +69,10 @@ static enum status check_text(struct verifier *v)
     return STATUS_OK;
 }
 
+/* Minus zero would be equal to zero and hash otherwise. */
 static bool quantity(double value)
 {
-    return isfinite(value) && value >= 0;
+    return isfinite(value) && !signbit(value);
 }
 
 static enum status check_totals(struct verifier *v)
@@ -149,11 +164,14 @@ static enum status check_items(struct verifier *v, uint32_t index)
     const struct sched_work *w = &s->works[index];
     for (uint32_t i = 0; i < w->item_count; i++) {
         const struct work_item *item = &s->work_items[w->first_item + i];
-        bool right = item->kind == ITEM_KERNEL ? item->index < s->kernel_count
-                                               : item->kind == ITEM_COLLECTIVE && item->index < index &&
-                                                     s->works[item->index].kind == WORK_COLLECTIVE;
+        bool right = item->kind == ITEM_KERNEL
+                         ? item->index < s->kernel_count
+                         : item->kind == ITEM_COLLECTIVE && item->index < index &&
+                               s->works[item->index].kind == WORK_COLLECTIVE && item->passes < OPCODE_COUNT &&
+                               opcode_match((enum opcode)item->passes) == MATCH_GROUP;
         if (!right) {
-            return BAD(v, "work %u: item %u must be a kernel or a collective work before it", index, i);
+            return BAD(v, "work %u: item %u must be a kernel, or a collective work before it with its opcode", index,
+                       i);
         }
     }
     return STATUS_OK;
@@ -210,17 +228,88 @@ static enum status check_works(struct verifier *v)
     return items == s->work_item_count ? STATUS_OK : BAD(v, "work items that no work holds");
 }
 
+/* -- each stands once -- */
+
+static bool same_kernel(const struct schedule *s, uint32_t a, uint32_t b)
+{
+    return memcmp(&s->kernels[a], &s->kernels[b], sizeof *s->kernels) == 0;
+}
+
+static bool same_work(const struct schedule *s, uint32_t a, uint32_t b)
+{
+    struct sched_work x = s->works[a], y = s->works[b];
+    const struct work_item *x_items = s->work_items + x.first_item, *y_items = s->work_items + y.first_item;
+    x.first_item = y.first_item = 0;
+    return memcmp(&x, &y, sizeof x) == 0 && memcmp(x_items, y_items, x.item_count * sizeof *x_items) == 0;
+}
+
+static uint64_t work_hash(const struct schedule *s, uint32_t index)
+{
+    struct sched_work w = s->works[index];
+    uint64_t items = mix_bytes(s->work_items + w.first_item, w.item_count * sizeof *s->work_items);
+    w.first_item = 0;
+    return items + mix_bytes(&w, sizeof w);
+}
+
+static bool same_group(const struct schedule *s, uint32_t a, uint32_t b)
+{
+    const struct sched_group *x = &s->groups[a], *y = &s->groups[b];
+    size_t bytes = (size_t)x->member_count * x->instance_count * sizeof(uint32_t);
+    return x->member_count == y->member_count && x->instance_count == y->instance_count &&
+           strcmp(sched_label(s, x->label), sched_label(s, y->label)) == 0 &&
+           memcmp(s->group_members + x->first_member, s->group_members + y->first_member, bytes) == 0;
+}
+
+static uint64_t group_hash(const struct schedule *s, uint32_t index)
+{
+    const struct sched_group *x = &s->groups[index];
+    return mix_bytes(s->group_members + x->first_member,
+                     (size_t)x->member_count * x->instance_count * sizeof(uint32_t)) +
+           x->instance_count;
+}
+
+static uint64_t kernel_hash(const struct schedule *s, uint32_t index)
+{
+    return mix_bytes(&s->kernels[index], sizeof *s->kernels);
+}
+
+static enum status check_once(struct verifier *v, const char *what, uint32_t count,
+                              uint64_t (*hash_of)(const struct schedule *s, uint32_t index),
+                              bool (*same)(const struct schedule *s, uint32_t a, uint32_t b))
+{
+    struct builder_table table = { 0 };
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
+        if (!builder_table_reserve(&table)) {
+            status = error_set(v->error, STATUS_NO_MEMORY, "out of memory: verifying %u %ss", count, what);
+            break;
+        }
+        uint64_t hash = hash_of(v->s, i);
+        uint32_t at = UINT32_MAX, index = 0;
+        while (status == STATUS_OK && builder_table_next(&table, hash, &at, &index)) {
+            if (same(v->s, index, i)) {
+                status = BAD(v, "%s %u equals %s %u; each stands once", what, i, what, index);
+            }
+        }
+        if (status == STATUS_OK) {
+            builder_table_put(&table, hash, at, i);
+        }
+    }
+    free(table.slots);
+    return status;
+}
+
 /* -- ranks and queues -- */
 
 static enum status check_queues(struct verifier *v)
 {
     const struct schedule *s = v->s;
     uint32_t rank = 0;
-    v->rank_first_queue = arena_array(&v->scratch, uint32_t, s->rank_count + 1);
-    v->local_queue = arena_array(&v->scratch, uint8_t, s->queue_count);
-    v->queue_first = arena_array(&v->scratch, uint32_t, s->queue_count);
+    v->rank_first_queue = verify_array(v, uint32_t, s->rank_count + 1);
+    v->local_queue = verify_array(v, uint8_t, s->queue_count);
+    v->queue_first = verify_array(v, uint32_t, s->queue_count);
     if (v->rank_first_queue == NULL || v->local_queue == NULL || v->queue_first == NULL) {
-        return error_set(v->error, STATUS_NO_MEMORY, "out of memory: verifying %u queues", s->queue_count);
+        return STATUS_NO_MEMORY;
     }
     for (uint32_t i = 0; i < s->queue_count; i++) {
         const struct sched_queue *q = &s->queues[i];
@@ -379,10 +468,10 @@ static enum status check_operands(struct verifier *v, uint32_t index)
 static enum status link_queues(struct verifier *v, bool fences)
 {
     const struct schedule *s = v->s;
-    v->next_in_queue = arena_array(&v->scratch, uint32_t, s->op_count);
-    v->fence = fences ? arena_array(&v->scratch, uint32_t, s->op_count) : NULL;
+    v->next_in_queue = verify_array(v, uint32_t, s->op_count);
+    v->fence = fences ? verify_array(v, uint32_t, s->op_count) : NULL;
     if (v->next_in_queue == NULL || (fences && v->fence == NULL)) {
-        return error_set(v->error, STATUS_NO_MEMORY, "out of memory: verifying %u ops", s->op_count);
+        return STATUS_NO_MEMORY;
     }
     for (uint32_t i = s->op_count; i-- > 0;) {
         uint32_t *first = &v->queue_first[s->ops[i].queue];
@@ -406,9 +495,9 @@ static enum status check_ops(struct verifier *v)
     uint32_t operands = 0, dependencies = 0;
     unsigned flags = 0;
     rules_fill(&rules);
-    v->lives = arena_array(&v->scratch, struct buffer_life, s->buffer_count);
+    v->lives = verify_array(v, struct buffer_life, s->buffer_count);
     if (v->lives == NULL) {
-        return error_set(v->error, STATUS_NO_MEMORY, "out of memory: verifying %u buffers", s->buffer_count);
+        return STATUS_NO_MEMORY;
     }
     memset(v->lives, 0xff, s->buffer_count * sizeof *v->lives); /* SCHED_NONE */
     for (uint32_t r = 0; r < s->rank_count; r++) {
@@ -455,9 +544,9 @@ static enum status check_lives(struct verifier *v)
 static enum status check_start(struct verifier *v)
 {
     const struct schedule *s = v->s;
-    uint64_t *live = arena_array(&v->scratch, uint64_t, s->space_count);
+    uint64_t *live = verify_array(v, uint64_t, s->space_count);
     if (live == NULL) {
-        return error_set(v->error, STATUS_NO_MEMORY, "out of memory: verifying %u spaces", s->space_count);
+        return STATUS_NO_MEMORY;
     }
     for (uint32_t i = 0; i < s->buffer_count; i++) {
         const struct sched_buffer *b = &s->buffers[i];
@@ -495,11 +584,16 @@ enum status sched_verify(const struct schedule *schedule, struct error *error)
     TRY_OR_FAIL(check_ops(&v));
     TRY_OR_FAIL(check_lives(&v));
     TRY_OR_FAIL(verify_groups(&v));
+    TRY_OR_FAIL(check_once(&v, "kernel", schedule->kernel_count, kernel_hash, same_kernel));
+    TRY_OR_FAIL(check_once(&v, "work", schedule->work_count, work_hash, same_work));
+    TRY_OR_FAIL(check_once(&v, "group", schedule->group_count, group_hash, same_group));
     TRY_OR_FAIL(verify_order(&v));
     TRY_OR_FAIL(verify_lifetimes(&v));
     status = check_start(&v);
 fail:
     array_free(&v.rows);
-    arena_free(&v.scratch);
+    for (uint32_t i = 0; i < v.block_count; i++) {
+        free(v.blocks[i]);
+    }
     return status;
 }

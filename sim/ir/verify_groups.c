@@ -24,9 +24,10 @@ struct match_note {
 
 struct groups {
     struct verifier *v;
-    uint32_t *rank_of;             /* [SCHED_DEVICES_MAX]: of a device, + 1 */
-    uint32_t *stamps;              /* [SCHED_DEVICES_MAX] */
-    uint32_t *place;               /* [SCHED_DEVICES_MAX]: where the group stamped last lists the device */
+    uint32_t devices;              /* the highest number of a device + 1 */
+    uint32_t *rank_of;             /* [devices]: + 1; 0: of no rank */
+    uint32_t *stamps;              /* [devices] */
+    uint32_t *place;               /* [devices]: where the group stamped last lists the device */
     uint32_t stamp, stamped_group; /* the group the stamps are of, + 1 */
     struct group_note *groups;
     struct match_note *matches;
@@ -44,9 +45,6 @@ static enum status check_devices(struct groups *g)
         const struct sched_rank *rank = &s->ranks[r];
         for (uint32_t i = 0; i < rank->device_count; i++) {
             uint32_t device = s->devices[rank->first_device + i];
-            if (device >= SCHED_DEVICES_MAX) {
-                return BAD(g->v, "rank %u: device %u; numbers end below %d", r, device, SCHED_DEVICES_MAX);
-            }
             if (g->rank_of[device] != 0) {
                 return BAD(g->v, "device %u is listed twice: by rank %u and rank %u", device, g->rank_of[device] - 1,
                            r);
@@ -62,9 +60,9 @@ static enum status check_members(struct groups *g)
     struct verifier *v = g->v;
     const struct schedule *s = v->s;
     uint32_t members = 0;
-    uint32_t *seen = arena_array(&v->scratch, uint32_t, s->rank_count);
+    uint32_t *seen = verify_array(v, uint32_t, s->rank_count);
     if (seen == NULL) {
-        return error_set(v->error, STATUS_NO_MEMORY, "out of memory: verifying %u ranks", s->rank_count);
+        return STATUS_NO_MEMORY;
     }
     for (uint32_t i = 0; i < s->group_count; i++) {
         const struct sched_group *group = &s->groups[i];
@@ -76,10 +74,6 @@ static enum status check_members(struct groups *g)
         g->stamp++;
         for (uint32_t j = 0; j < total; j++) {
             uint32_t device = s->group_members[members + j];
-            if (device >= SCHED_DEVICES_MAX) {
-                return BAD(v, "group %u \"%s\": device %u; numbers end below %d", i, group_label(v, i), device,
-                           SCHED_DEVICES_MAX);
-            }
             if (g->stamps[device] == g->stamp) {
                 return BAD(v, "group %u \"%s\": device %u is a member twice", i, group_label(v, i), device);
             }
@@ -244,34 +238,64 @@ static enum status check_merged(struct groups *g, uint32_t op, uint32_t rank, ui
     return STATUS_OK;
 }
 
-/* The ops of each match as lists, for the search and for messages. */
-static enum status list_matches(struct groups *g)
+static enum status check_counts(struct groups *g)
 {
     struct verifier *v = g->v;
     const struct schedule *s = v->s;
-    uint32_t total = 0;
-    v->match_start = arena_array(&v->scratch, uint32_t, s->match_count + 1);
-    for (uint32_t i = 0; i < s->match_count && v->match_start != NULL; i++) {
+    for (uint32_t i = 0; i < s->match_count; i++) {
         const struct sched_match *match = &s->matches[i];
         if (g->matches[i].ops != match->op_count) {
             return BAD(v, "match %u over group %u \"%s\" wants %u ops, %u name it", i, match->group,
                        group_label(v, match->group), match->op_count, g->matches[i].ops);
         }
-        v->match_start[i] = total;
-        total += match->op_count;
-        g->matches[i].ops = 0;
     }
-    v->match_ops = arena_array(&v->scratch, uint32_t, total);
+    return STATUS_OK;
+}
+
+enum status verify_list_matches(struct verifier *v)
+{
+    const struct schedule *s = v->s;
+    if (v->match_ops != NULL) {
+        return STATUS_OK;
+    }
+    uint32_t total = 0;
+    v->match_start = verify_array(v, uint32_t, s->match_count + 1);
+    v->match_ops = verify_array(v, uint32_t, s->op_count);
     if (v->match_start == NULL || v->match_ops == NULL) {
-        return error_set(v->error, STATUS_NO_MEMORY, "out of memory: verifying %u matches", s->match_count);
+        return STATUS_NO_MEMORY;
     }
-    v->match_start[s->match_count] = total;
-    for (uint32_t i = 0; total != 0 && i < s->op_count; i++) {
+    for (uint32_t i = 0; i < s->match_count; i++) {
+        total += s->matches[i].op_count;
+        v->match_start[i + 1] = total; /* its end, and while filling its start moves up to there */
+    }
+    for (uint32_t i = s->op_count; i-- > 0;) {
         uint32_t match = s->ops[i].match;
         if (match != SCHED_NONE) {
-            v->match_ops[v->match_start[match] + g->matches[match].ops++] = i;
+            v->match_ops[--v->match_start[match + 1]] = i;
         }
     }
+    for (uint32_t i = 0; i < s->match_count; i++) {
+        v->match_start[i] = v->match_start[i + 1];
+    }
+    v->match_start[s->match_count] = total;
+    return STATUS_OK;
+}
+
+/* Every device number that is listed, limited. */
+static enum status count_devices(struct groups *g)
+{
+    const struct schedule *s = g->v->s;
+    uint32_t highest = 0;
+    for (uint32_t i = 0; i < s->device_count; i++) {
+        highest = s->devices[i] > highest ? s->devices[i] : highest;
+    }
+    for (uint32_t i = 0; i < s->group_member_count; i++) {
+        highest = s->group_members[i] > highest ? s->group_members[i] : highest;
+    }
+    if (highest >= SCHED_DEVICES_MAX) {
+        return BAD(g->v, "a rank or a group lists device %u; numbers end below %d", highest, SCHED_DEVICES_MAX);
+    }
+    g->devices = highest + 1;
     return STATUS_OK;
 }
 
@@ -279,15 +303,16 @@ enum status verify_groups(struct verifier *v)
 {
     const struct schedule *s = v->s;
     struct groups g = { .v = v };
-    g.rank_of = arena_array(&v->scratch, uint32_t, SCHED_DEVICES_MAX);
-    g.stamps = arena_array(&v->scratch, uint32_t, SCHED_DEVICES_MAX);
-    g.place = arena_array(&v->scratch, uint32_t, SCHED_DEVICES_MAX);
-    g.groups = arena_array(&v->scratch, struct group_note, s->group_count);
-    g.matches = arena_array(&v->scratch, struct match_note, s->match_count);
-    uint32_t *checked_for = arena_array(&v->scratch, uint32_t, s->work_count);
+    TRY(count_devices(&g));
+    g.rank_of = verify_array(v, uint32_t, g.devices);
+    g.stamps = verify_array(v, uint32_t, g.devices);
+    g.place = verify_array(v, uint32_t, g.devices);
+    g.groups = verify_array(v, struct group_note, s->group_count);
+    g.matches = verify_array(v, struct match_note, s->match_count);
+    uint32_t *checked_for = verify_array(v, uint32_t, s->work_count);
     if (g.rank_of == NULL || g.stamps == NULL || g.place == NULL || g.groups == NULL || g.matches == NULL ||
         checked_for == NULL) {
-        return error_set(v->error, STATUS_NO_MEMORY, "out of memory: verifying %u groups", s->group_count);
+        return STATUS_NO_MEMORY;
     }
     TRY(check_devices(&g));
     TRY(check_members(&g));
@@ -306,5 +331,5 @@ enum status verify_groups(struct verifier *v)
             }
         }
     }
-    return list_matches(&g);
+    return check_counts(&g);
 }

@@ -24,11 +24,12 @@ static bool before_within(const struct verifier *v, uint32_t a, uint32_t b)
 static enum status prepare_search(struct verifier *v)
 {
     const struct schedule *s = v->s;
-    v->stamps = arena_array(&v->scratch, uint32_t, s->op_count);
-    v->stack = arena_array(&v->scratch, uint32_t, s->op_count);
-    v->previous_in_queue = arena_array(&v->scratch, uint32_t, s->op_count);
+    TRY(verify_list_matches(v));
+    v->stamps = verify_array(v, uint32_t, s->op_count);
+    v->stack = verify_array(v, uint32_t, s->op_count);
+    v->previous_in_queue = verify_array(v, uint32_t, s->op_count);
     if (v->stamps == NULL || v->stack == NULL || v->previous_in_queue == NULL) {
-        return error_set(v->error, STATUS_NO_MEMORY, "out of memory: verifying %u ops", s->op_count);
+        return STATUS_NO_MEMORY;
     }
     for (uint32_t i = 0; i < s->queue_count; i++) {
         uint32_t previous = SCHED_NONE;
@@ -43,7 +44,7 @@ static enum status prepare_search(struct verifier *v)
 
 static void visit(struct verifier *v, uint32_t op, uint32_t after, uint32_t *depth)
 {
-    if (op != SCHED_NONE && v->stamps[op] != v->stamp && v->sequence[op] >= v->sequence[after]) {
+    if (op != SCHED_NONE && v->stamps[op] != v->stamp && v->state[op] >= v->state[after]) {
         v->stamps[op] = v->stamp;
         v->stack[(*depth)++] = op;
     }
@@ -70,7 +71,7 @@ static enum status before_across(struct verifier *v, uint32_t a, uint32_t b, boo
     const struct schedule *s = v->s;
     uint32_t depth = 0;
     *yes = false;
-    if (v->sequence[a] >= v->sequence[b]) {
+    if (v->state[a] >= v->state[b]) {
         return STATUS_OK;
     }
     if (v->stamps == NULL) {

@@ -15,7 +15,6 @@ struct runner {
     uint32_t *looked;       /* [queue_count]: dependencies of the head known to have ended; the fence is the first */
     uint32_t *row;          /* [queue_count]: of its latest op */
     uint32_t *next_parked;  /* [queue_count]: queues parked at the same place; queue + 1 */
-    uint32_t *parked_op;    /* [op_count]: the first queue parked at it, + 1 */
     uint32_t *parked_match; /* [match_count] */
     uint32_t *arrived;      /* [match_count]: ops that stand ready */
     uint32_t *ready, ready_count;
@@ -65,11 +64,12 @@ static enum status finish_op(struct runner *r, uint32_t queue, uint32_t op)
     }
     r->row[queue] = row;
     v->row_of[op] = row;
-    v->sequence[op] = r->sequence;
+    uint32_t parked = v->state[op];
+    v->state[op] = VERIFY_RAN | r->sequence;
     r->done++;
     r->head[queue] = v->next_in_queue[op];
     r->looked[queue] = 0;
-    for (uint32_t parked = r->parked_op[op]; parked != 0; parked = r->next_parked[parked - 1]) {
+    for (; parked != 0; parked = r->next_parked[parked - 1]) {
         r->ready[r->ready_count++] = parked - 1;
     }
     return STATUS_OK;
@@ -81,14 +81,14 @@ static uint32_t cause_missing(struct runner *r, uint32_t queue, uint32_t op)
     const struct verifier *v = r->v;
     const struct sched_op *o = &v->s->ops[op];
     if (r->looked[queue] == 0) {
-        if (v->fence != NULL && v->fence[op] != SCHED_NONE && v->sequence[v->fence[op]] == 0) {
+        if (v->fence != NULL && v->fence[op] != SCHED_NONE && (v->state[v->fence[op]] & VERIFY_RAN) == 0) {
             return v->fence[op];
         }
         r->looked[queue] = 1;
     }
     for (; r->looked[queue] <= o->dependency_count; r->looked[queue]++) {
         uint32_t dependency = v->s->dependencies[o->first_dependency + r->looked[queue] - 1];
-        if (v->sequence[dependency] == 0) {
+        if ((v->state[dependency] & VERIFY_RAN) == 0) {
             return dependency;
         }
     }
@@ -113,8 +113,8 @@ static enum status run_queue(struct runner *r, uint32_t queue)
         uint32_t op = r->head[queue], match = r->v->s->ops[op].match;
         uint32_t cause = cause_missing(r, queue, op);
         if (cause != SCHED_NONE) {
-            r->next_parked[queue] = r->parked_op[cause];
-            r->parked_op[cause] = queue + 1;
+            r->next_parked[queue] = r->v->state[cause];
+            r->v->state[cause] = queue + 1;
             return STATUS_OK;
         }
         if (match != SCHED_NONE && ++r->arrived[match] < r->v->s->matches[match].op_count) {
@@ -165,6 +165,7 @@ static enum status report_cycle(struct runner *r)
     const char *why;
     char name[OP_NAME_BYTES];
     struct strbuf text = { 0 };
+    TRY(verify_list_matches(v));
     while (r->head[start] == SCHED_NONE) {
         start++;
     }
@@ -197,19 +198,18 @@ static enum status start(struct runner *r)
 {
     struct verifier *v = r->v;
     const struct schedule *s = v->s;
-    r->head = arena_array(&v->scratch, uint32_t, s->queue_count);
-    r->looked = arena_array(&v->scratch, uint32_t, s->queue_count);
-    r->row = arena_array(&v->scratch, uint32_t, s->queue_count);
-    r->next_parked = arena_array(&v->scratch, uint32_t, s->queue_count);
-    r->parked_op = arena_array(&v->scratch, uint32_t, s->op_count);
-    r->parked_match = arena_array(&v->scratch, uint32_t, s->match_count);
-    r->arrived = arena_array(&v->scratch, uint32_t, s->match_count);
-    r->ready = arena_array(&v->scratch, uint32_t, s->queue_count);
-    v->sequence = arena_array(&v->scratch, uint32_t, s->op_count);
-    v->row_of = arena_array(&v->scratch, uint32_t, s->op_count);
-    if (r->head == NULL || r->looked == NULL || r->row == NULL || r->next_parked == NULL || r->parked_op == NULL ||
-        r->parked_match == NULL || r->arrived == NULL || r->ready == NULL || v->sequence == NULL || v->row_of == NULL) {
-        return error_set(v->error, STATUS_NO_MEMORY, "out of memory: verifying %u ops", s->op_count);
+    r->head = verify_array(v, uint32_t, s->queue_count);
+    r->looked = verify_array(v, uint32_t, s->queue_count);
+    r->row = verify_array(v, uint32_t, s->queue_count);
+    r->next_parked = verify_array(v, uint32_t, s->queue_count);
+    r->parked_match = verify_array(v, uint32_t, s->match_count);
+    r->arrived = verify_array(v, uint32_t, s->match_count);
+    r->ready = verify_array(v, uint32_t, s->queue_count);
+    v->state = verify_array(v, uint32_t, s->op_count);
+    v->row_of = verify_array(v, uint32_t, s->op_count);
+    if (r->head == NULL || r->looked == NULL || r->row == NULL || r->next_parked == NULL || r->parked_match == NULL ||
+        r->arrived == NULL || r->ready == NULL || v->state == NULL || v->row_of == NULL) {
+        return STATUS_NO_MEMORY;
     }
     /* Row 0 knows nothing. Most schedules need about an entry an op or two; pages not touched cost nothing. */
     TRY(array_reserve(&v->rows, SCHED_RANK_QUEUES_MAX + (size_t)4 * s->op_count, v->error));

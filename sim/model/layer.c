@@ -119,12 +119,39 @@ static void set_geometry(struct layer_builder *b, const struct model *m, const s
     b->vocab = m->vocab > 0 ? shape->padded_vocab / t : 0;
 }
 
+/* The lives that count as short-lived while op `at` runs, by size. */
+static void peak_parts(const struct layer_builder *b, uint32_t at, struct layer_peak *peak)
+{
+    bool forward = at < b->graph->forward_count;
+    *peak = (struct layer_peak){ 0 };
+    for (uint32_t j = 0; j < b->live_count; j++) {
+        const struct layer_live *live = &b->lives[j];
+        if (live->saved || !(live->bytes > 0) || live->first > at || live->last < at ||
+            (live->first < b->graph->forward_count) != forward) {
+            continue;
+        }
+        double carried = live->bytes;
+        for (uint32_t k = 0; k < peak->count; k++) {
+            if (carried > peak->bytes[k]) {
+                double smaller = peak->bytes[k];
+                peak->bytes[k] = carried;
+                carried = smaller;
+            }
+        }
+        if (peak->count < LAYER_PEAK_PARTS) {
+            peak->bytes[peak->count++] = carried;
+        } else {
+            peak->bytes[LAYER_PEAK_PARTS - 1] += carried;
+        }
+    }
+}
+
 /* Fill each op's transient bytes and the peaks from the lifetimes. A few dozen ops and lives: the plain double loop. */
 static void measure_lives(struct layer_builder *b)
 {
     struct layer_graph *graph = b->graph;
     for (uint32_t i = 0; i < graph->op_count; i++) {
-        double transient = 0, everything = 0;
+        double transient = 0, selective = 0, everything = 0;
         bool forward = i < graph->forward_count;
         for (uint32_t j = 0; j < b->live_count; j++) {
             const struct layer_live *live = &b->lives[j];
@@ -132,12 +159,19 @@ static void measure_lives(struct layer_builder *b)
             bool born_forward = live->first < graph->forward_count;
             if (live->first <= i && i <= live->last && born_forward == forward) {
                 transient += live->saved ? 0.0 : live->bytes;
+                selective += live->saved && !live->dropped ? 0.0 : live->bytes - live->kept_bytes;
                 everything += live->bytes;
             }
         }
         graph->ops[i].transient_bytes = transient;
         double *peak = forward ? &graph->forward_transient_bytes : &graph->backward_transient_bytes;
-        *peak = transient > *peak ? transient : *peak;
+        if (transient > *peak) {
+            *peak = transient;
+            peak_parts(b, i, forward ? &graph->forward_peak : &graph->backward_peak);
+        }
+        if (forward && selective > graph->forward_selective_peak_bytes) {
+            graph->forward_selective_peak_bytes = selective;
+        }
         if (forward && everything > graph->forward_unsaved_peak_bytes) {
             graph->forward_unsaved_peak_bytes = everything;
         }

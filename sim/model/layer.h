@@ -64,6 +64,7 @@ struct layer_shape {
      * nothing is left to repeat). true: torchtitan's per-op policy (keep the outputs of every second projection
      * GEMM and of fused attention, repeat the rest; projections are separate GEMMs). */
     bool selective_ops;
+    enum loss_kind loss; /* how the head computes the cross entropy */
     /* Of an element of the gradients that micro-batches are summed into: 4 for Megatron's main_grad; 0: the dtype's. */
     int64_t gradient_bytes;
 };
@@ -89,6 +90,13 @@ struct saved_tensor {
     bool selective_only; /* kept only under selective recomputation (selective_ops: outputs of kept GEMMs) */
 };
 
+/* The short-lived tensors that make a pass's peak, largest first, the small rest summed into the last one: what an allocator is asked for. */
+enum { LAYER_PEAK_PARTS = 6 };
+struct layer_peak {
+    double bytes[LAYER_PEAK_PARTS];
+    uint32_t count;
+};
+
 struct layer_graph {
     enum layer_kind kind;
     struct layer_op *ops; /* forward list, then backward list, each in execution order */
@@ -99,6 +107,9 @@ struct layer_graph {
     double boundary_bytes; /* activation sent to the next stage: s*b*h on this device, divided by t under SP */
     /* Largest transient_bytes of each pass; backward includes the incoming output gradient. */
     double forward_transient_bytes, backward_transient_bytes;
+    struct layer_peak forward_peak, backward_peak; /* their parts, at the op where they are largest */
+    /* ... of a forward pass that keeps only what selective recomputation keeps: the tensors it drops are short-lived too. */
+    double forward_selective_peak_bytes;
     /* Peak of a forward pass that saves nothing (full recomputation's first): every tensor dies after its last use. The
      * layer's input is not counted. */
     double forward_unsaved_peak_bytes;

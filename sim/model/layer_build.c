@@ -48,6 +48,7 @@ uint32_t save_tensor(struct layer_builder *b, const char *name, double bytes, bo
     add_saved(b, &(struct saved_tensor){ .name = name, .bytes = bytes, .attention_core = dropped });
     uint32_t live = live_open(b, bytes);
     b->lives[live].saved = true;
+    b->lives[live].dropped = dropped;
     return live;
 }
 
@@ -100,17 +101,41 @@ void op_gemm(struct layer_builder *b, const char *name, enum gemm_layout layout,
     kernel->bytes_written = (double)batch * layer_area(m, n) * b->element;
 }
 
-void op_projection(struct layer_builder *b, const char *name, int64_t m, int64_t n, int64_t k)
+void keep_output(struct layer_builder *b, const char *name, double bytes, bool last)
+{
+    b->keep_next = true;
+    if (last && b->shape->fused_kernels) {
+        return;
+    }
+    add_saved(b, &(struct saved_tensor){ .name = name, .bytes = bytes, .selective_only = true });
+    for (uint32_t i = b->live_count; i-- > 0;) {
+        struct layer_live *live = &b->lives[i];
+        bool counts = !live->saved || live->dropped;
+        if (live->last == UINT32_MAX && counts && live->bytes - live->kept_bytes >= bytes) {
+            live->kept_bytes += bytes;
+            return;
+        }
+    }
+}
+
+static void project(struct layer_builder *b, const char *name, int64_t m, int64_t n, int64_t k, bool last)
 {
     b->gemm_count++;
-    bool kept = b->shape->selective_ops && b->graph->kind == LAYER_TRANSFORMER && b->gemm_count % 2 == 1;
-    if (kept) {
-        b->keep_next = true;
-        add_saved(
-            b, &(struct saved_tensor){ .name = name, .bytes = layer_area(m, n) * b->element, .selective_only = true });
+    if (b->shape->selective_ops && b->graph->kind == LAYER_TRANSFORMER && b->gemm_count % 2 == 1) {
+        keep_output(b, name, layer_area(m, n) * b->element, last);
     }
     op_gemm(b, name, GEMM_TN, 1, m, n, k);
     b->graph->ops[b->graph->op_count - 1].kernel.dtype = (uint8_t)b->shape->dtype;
+}
+
+void op_projection(struct layer_builder *b, const char *name, int64_t m, int64_t n, int64_t k)
+{
+    project(b, name, m, n, k, false);
+}
+
+void op_last_projection(struct layer_builder *b, const char *name, int64_t m, int64_t n, int64_t k)
+{
+    project(b, name, m, n, k, true);
 }
 
 void op_weight_gemm(struct layer_builder *b, const char *name, int64_t m, int64_t n, int64_t k)

@@ -15,7 +15,9 @@ enum { LAYER_OPS_MAX = 96, LAYER_SAVED_MAX = 40, LAYER_LIVES_MAX = 96 };
 struct layer_live {
     double bytes;
     uint32_t first, last;
-    bool saved; /* kept for the backward pass: counts only when a forward saves nothing */
+    bool saved;        /* kept for the backward pass: counts only when a forward saves nothing */
+    bool dropped;      /* ... but not by selective recomputation */
+    double kept_bytes; /* of `bytes`, the part that selective recomputation keeps in a saved tensor of its own */
 };
 
 struct layer_builder {
@@ -53,6 +55,9 @@ void live_close(struct layer_builder *b, uint32_t live);
  * use). `core`: dropped by Korthikanti's selective
  * recomputation; under selective_ops all but `op_kept` ones are dropped. */
 uint32_t save_tensor(struct layer_builder *b, const char *name, double bytes, bool core, bool op_kept);
+/* selective_ops: the output of the next op (its lifetime is open) is kept in a saved tensor of its own and not repeated. No gradient needs the `last` one of
+ * the block: an eager cache keeps it all the same, a compiler sees that it is dead. */
+void keep_output(struct layer_builder *b, const char *name, double bytes, bool last);
 void save_input(struct layer_builder *b, const char *name, double bytes);
 
 /* batch x [m,k]x[k,n]: reads both, writes the product, in the activation dtype. */
@@ -60,6 +65,8 @@ void op_gemm(struct layer_builder *b, const char *name, enum gemm_layout layout,
              int64_t k);
 /* A forward projection GEMM (a weight's): as op_gemm in TN, counted for selective_ops. */
 void op_projection(struct layer_builder *b, const char *name, int64_t m, int64_t n, int64_t k);
+/* The same of the block's last one: no gradient needs its product. */
+void op_last_projection(struct layer_builder *b, const char *name, int64_t m, int64_t n, int64_t k);
 /* A weight gradient [m,k]x[k,n], NT: summed into the gradient buffer by the GEMM itself (fused_kernels) or written
  * apart and added by one more kernel. */
 void op_weight_gemm(struct layer_builder *b, const char *name, int64_t m, int64_t n, int64_t k);

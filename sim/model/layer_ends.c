@@ -148,67 +148,145 @@ void build_embedding(struct layer_builder *b)
     b->graph->parameters = shared + (double)b->vocab * h;
 }
 
-/* Cross entropy over this rank's part of the vocabulary. Megatron: cast to fp32, row maximum, subtract, exponential,
- * row sum, divide, the last three in place, with three sums over the
- * group of one number a token. Eager: cast, log-softmax, negative log likelihood. Returns nothing open: the
- * softmax is saved, one fp32 number a logit. */
-static void cross_entropy(struct layer_builder *b, uint32_t logits)
+static enum loss_kind loss_kind(const struct layer_builder *b)
 {
-    double wide = 4.0 * layer_area(b->tokens, b->vocab), narrow = layer_area(b->tokens, b->vocab) * b->element,
+    enum loss_kind kind = b->shape->loss;
+    if (kind == LOSS_OWN) {
+        kind = b->parallel || b->shape->fused_kernels ? LOSS_IN_PLACE : LOSS_EAGER;
+    }
+    return kind;
+}
+
+static double logits_fp32_bytes(const struct layer_builder *b)
+{
+    return 4.0 * layer_area(b->tokens, b->vocab);
+}
+
+/* A sum over the tensor-parallel group of one number a token. */
+static void token_all_reduce(struct layer_builder *b, const char *name)
+{
+    if (b->parallel) {
+        op_collective(b, name, LAYER_ALL_REDUCE, 4.0 * (double)b->tokens, false);
+    }
+}
+
+/* PyTorch: cast, log-softmax, negative log likelihood. The log-softmax is saved, one fp32 number a logit. */
+static void cross_entropy_eager(struct layer_builder *b, uint32_t logits)
+{
+    double wide = logits_fp32_bytes(b), narrow = layer_area(b->tokens, b->vocab) * b->element,
            token = 4.0 * (double)b->tokens;
     bool casts = b->element < 4.0;
-    if (!b->parallel && !b->shape->fused_kernels) {
-        uint32_t cast = live_open(b, casts ? wide : 0.0);
-        if (casts) {
-            op_stream(b, "logits_to_fp32", KERNEL_ELEMENTWISE, 1, b->tokens, b->vocab, narrow, wide);
-            live_close(b, logits);
-        }
-        uint32_t saved = save_tensor(b, "log_softmax_fp32", wide, false, false);
-        op_stream(b, "log_softmax", KERNEL_SOFTMAX, 1, b->tokens, b->vocab, wide, wide);
-        live_close(b, casts ? cast : logits);
-        op_stream(b, "likelihood", KERNEL_ELEMENTWISE, 2, b->tokens, 1, 4.0 * token, token);
-        live_close(b, saved);
-        return;
-    }
-    uint32_t saved = save_tensor(b, "logits_fp32", wide, false, false);
+    uint32_t cast = live_open(b, casts ? wide : 0.0);
     if (casts) {
         op_stream(b, "logits_to_fp32", KERNEL_ELEMENTWISE, 1, b->tokens, b->vocab, narrow, wide);
+        live_close(b, logits);
     }
-    live_close(b, logits);
-    op_stream(b, "logits_maximum", KERNEL_SOFTMAX, 1, b->tokens, b->vocab, wide, token);
+    uint32_t shifted = LIVE_NONE;
     if (b->parallel) {
-        op_collective(b, "maximum_all_reduce", LAYER_ALL_REDUCE, token, false);
+        /* torch.distributed.tensor.parallel.loss: primitives around the sums: maximum; subtract; exponential; row sum; subtract again. */
+        shifted = live_open(b, wide);
+        op_stream(b, "logits_maximum", KERNEL_SOFTMAX, 1, b->tokens, b->vocab, wide, token);
+        token_all_reduce(b, "maximum_all_reduce");
+        uint32_t exponential = live_open(b, wide);
+        op_stream(b, "logits_exponential_sum", KERNEL_SOFTMAX, 3, b->tokens, b->vocab, 3.0 * wide, 2.0 * wide);
+        live_close(b, exponential);
+        token_all_reduce(b, "sum_all_reduce");
     }
+    uint32_t saved = save_tensor(b, "log_softmax_fp32", wide, false, false);
+    op_stream(b, "log_softmax", KERNEL_SOFTMAX, 1, b->tokens, b->vocab, wide, wide);
+    live_close(b, shifted);
+    live_close(b, casts ? cast : logits);
+    op_stream(b, "likelihood", KERNEL_ELEMENTWISE, 2, b->tokens, 1, 4.0 * token, token);
+    token_all_reduce(b, "target_all_reduce");
+    live_close(b, saved);
+}
+
+/* One or two generated kernels that read the logits as they are; kept are the logits and two numbers a token. */
+static void cross_entropy_compiled(struct layer_builder *b, uint32_t logits)
+{
+    double narrow = layer_area(b->tokens, b->vocab) * b->element, token = 4.0 * (double)b->tokens;
+    uint32_t saved = save_tensor(b, "logits", narrow, false, false);
+    live_close(b, save_tensor(b, "softmax_statistics", 2.0 * token, false, false));
+    op_stream(b, "softmax_statistics", KERNEL_SOFTMAX, 1, b->tokens, b->vocab, narrow, 2.0 * token);
+    live_close(b, logits); /* the very tensor that is saved: counted as short-lived only up to here */
+    token_all_reduce(b, "maximum_all_reduce");
+    token_all_reduce(b, "sum_all_reduce");
+    op_stream(b, "loss", KERNEL_ELEMENTWISE, 1, b->tokens, 1, 4.0 * token, token);
+    token_all_reduce(b, "target_all_reduce");
+    live_close(b, saved);
+}
+
+/* Megatron over this rank's part of the vocabulary: cast to fp32, row maximum, subtract, exponential, row sum, divide, the last three in place (Megatron-core's
+ * fused variant exponentiates into a second tensor), with three sums over the group. The softmax is saved, one fp32 number a logit. */
+static void cross_entropy_megatron(struct layer_builder *b, uint32_t logits, bool second)
+{
+    double wide = logits_fp32_bytes(b), narrow = layer_area(b->tokens, b->vocab) * b->element,
+           token = 4.0 * (double)b->tokens;
+    uint32_t saved = save_tensor(b, "logits_fp32", wide, false, false);
+    uint32_t cast = second ? live_open(b, wide) : LIVE_NONE;
+    if (b->element < 4.0) {
+        op_stream(b, "logits_to_fp32", KERNEL_ELEMENTWISE, 1, b->tokens, b->vocab, narrow, wide);
+    }
+    live_close(b, second ? LIVE_NONE : logits); /* the caller of the fused one still holds them */
+    op_stream(b, "logits_maximum", KERNEL_SOFTMAX, 1, b->tokens, b->vocab, wide, token);
+    token_all_reduce(b, "maximum_all_reduce");
     /* Subtract, and pick the targets: mask, index, gather, fill. */
     op_stream(b, "logits_shift", KERNEL_ELEMENTWISE, 5, b->tokens, b->vocab, wide + 8.0 * token, wide + 4.0 * token);
-    if (b->parallel) {
-        op_collective(b, "target_all_reduce", LAYER_ALL_REDUCE, token, false);
-    }
+    token_all_reduce(b, "target_all_reduce");
     op_stream(b, "logits_exponential_sum", KERNEL_SOFTMAX, 2, b->tokens, b->vocab, 2.0 * wide, wide + token);
-    if (b->parallel) {
-        op_collective(b, "sum_all_reduce", LAYER_ALL_REDUCE, token, false);
-    }
+    token_all_reduce(b, "sum_all_reduce");
+    live_close(b, cast);
     op_stream(b, "softmax_divide", KERNEL_ELEMENTWISE, 1, b->tokens, b->vocab, wide, wide);
     op_stream(b, "loss", KERNEL_ELEMENTWISE, 4, b->tokens, 1, 8.0 * token,
               4.0 * token); /* log, difference, mask, mean */
     live_close(b, saved);
+    live_close(b, second ? logits : LIVE_NONE);
+}
+
+static void cross_entropy(struct layer_builder *b, uint32_t logits)
+{
+    switch (loss_kind(b)) {
+    case LOSS_EAGER: cross_entropy_eager(b, logits); return;
+    case LOSS_IN_PLACE: cross_entropy_megatron(b, logits, false); return;
+    case LOSS_JIT: cross_entropy_megatron(b, logits, true); return;
+    case LOSS_COMPILED: cross_entropy_compiled(b, logits); return;
+    case LOSS_OWN:
+    case LOSS_COUNT: CHECK(false);
+    }
 }
 
 /* Gradient of the logits, in the GEMM's dtype. */
 static uint32_t cross_entropy_backward(struct layer_builder *b)
 {
-    double wide = 4.0 * layer_area(b->tokens, b->vocab), narrow = layer_area(b->tokens, b->vocab) * b->element;
+    double wide = logits_fp32_bytes(b), narrow = layer_area(b->tokens, b->vocab) * b->element;
     bool casts = b->element < 4.0;
     uint32_t gradient = LIVE_NONE;
-    if (!b->parallel && !b->shape->fused_kernels) {
-        uint32_t likelihood = live_open(b, wide);
+    switch (loss_kind(b)) {
+    case LOSS_COMPILED:
+        gradient = live_open(b, narrow);
+        op_stream(b, "cross_entropy_backward", KERNEL_SOFTMAX, 1, b->tokens, b->vocab, narrow, narrow);
+        return gradient;
+    case LOSS_EAGER: {
+        uint32_t likelihood = live_open(b, wide), exponential = LIVE_NONE;
         op_stream(b, "likelihood_backward", KERNEL_ELEMENTWISE, 2, b->tokens, b->vocab, 0.0, wide); /* fill, scatter */
+        if (b->parallel) { /* primitives: exponential, add, multiply */
+            exponential = live_open(b, wide);
+            op_stream(b, "log_softmax_exponential", KERNEL_ELEMENTWISE, 1, b->tokens, b->vocab, wide, wide);
+        }
         gradient = live_open(b, wide);
-        op_stream(b, "log_softmax_backward", KERNEL_SOFTMAX, 1, b->tokens, b->vocab, 2.0 * wide, wide);
+        op_stream(b, "log_softmax_backward", KERNEL_SOFTMAX, b->parallel ? 2 : 1, b->tokens, b->vocab,
+                  (b->parallel ? 3.0 : 2.0) * wide, (b->parallel ? 2.0 : 1.0) * wide);
+        live_close(b, exponential);
         live_close(b, likelihood);
-    } else {
+        break;
+    }
+    case LOSS_IN_PLACE:
+    case LOSS_JIT:
         /* In place on the saved softmax: subtract one at the target, multiply by the incoming gradient. */
         op_stream(b, "cross_entropy_backward", KERNEL_ELEMENTWISE, 5, b->tokens, b->vocab, wide, wide);
+        break;
+    case LOSS_OWN:
+    case LOSS_COUNT: CHECK(false);
     }
     if (casts) {
         uint32_t cast = live_open(b, narrow);

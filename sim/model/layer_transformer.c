@@ -34,6 +34,13 @@ static bool repeats_keys(const struct layer_builder *b)
     return b->key < b->query && (!b->shape->fused_kernels || !b->shape->flash_attention);
 }
 
+/* Megatron's fused scale-mask-softmax handles 16-bit rows of 17 to 2048 scores in batches (micro-batch times heads of this rank) of a multiple of
+ * four; otherwise Megatron falls back to PyTorch's primitives (fused_softmax.py of 2022, recalled, not re-read). */
+static bool fused_softmax_fits(const struct layer_builder *b)
+{
+    return b->element == 2 && b->batch * b->heads % 4 == 0 && b->sequence > 16 && b->sequence <= 2048;
+}
+
 static uint32_t vector_count(const struct layer_builder *b)
 {
     const struct model *m = b->model;
@@ -79,10 +86,13 @@ static uint32_t gather_input(struct layer_builder *b, const char *name)
 }
 
 /* After a row-parallel GEMM: sum over the group. Returns the lifetime of this rank's rows. */
-static uint32_t reduce_output(struct layer_builder *b, const char *name, uint32_t partial)
+static uint32_t reduce_output(struct layer_builder *b, const char *name, uint32_t partial, bool last)
 {
     if (b->sequence_parallel) {
         uint32_t live = live_open(b, layer_rows_bytes(b));
+        if (b->shape->selective_ops) {
+            keep_output(b, name, layer_rows_bytes(b), last);
+        }
         op_collective(b, name, LAYER_REDUCE_SCATTER, layer_tokens_bytes(b), false);
         live_close(b, partial);
         return live;
@@ -159,12 +169,50 @@ static void forward_qkv(struct layer_builder *b, uint32_t saved[3])
         saved[1] = save_tensor(b, "key", layer_area(b->tokens, key) * b->element, false, false);
         saved[2] = save_tensor(b, "value", layer_area(b->tokens, key) * b->element, false, false);
     }
+    if (raw != LIVE_NONE && !expand && !separate_projections(b)) {
+        /* The value is a view of the one product, which therefore lives as long, its unrotated queries and keys with it. */
+        live_close(b, save_tensor(b, "unrotated_query_key", query_bytes + key_bytes, false, false));
+    }
     rotary(b, "rotary");
     if (expand) {
         op_stream(b, "repeat_key_value", KERNEL_ELEMENTWISE, 2, b->tokens, 2 * b->query, 2.0 * key_bytes,
                   2.0 * query_bytes);
     }
     live_close(b, raw);
+}
+
+/* To fp32, scale, mask (in place), softmax, back: what Megatron does where its fused kernel does not fit. The fp32 softmax that autograd keeps beside
+ * the 16-bit one is left out of the saved bytes, as in the published counts. */
+static void softmax_primitives(struct layer_builder *b, int64_t rows, int64_t columns, double scores)
+{
+    double wide = layer_area(rows, columns) * 4.0;
+    bool casts = b->element < 4.0;
+    uint32_t fp32 = live_open(b, casts ? wide : 0.0);
+    if (casts) {
+        op_stream(b, "scores_to_fp32", KERNEL_ELEMENTWISE, 1, rows, columns, scores, wide);
+    }
+    op_stream(b, "scale_mask", KERNEL_ELEMENTWISE, 2, rows, columns, 2.0 * wide, 2.0 * wide);
+    op_stream(b, "softmax", KERNEL_SOFTMAX, 1, rows, columns, wide, wide);
+    if (casts) {
+        op_stream(b, "probabilities_from_fp32", KERNEL_ELEMENTWISE, 1, rows, columns, wide, scores);
+    }
+    live_close(b, fp32);
+}
+
+static void softmax_primitives_backward(struct layer_builder *b, int64_t rows, int64_t columns, double scores)
+{
+    double wide = layer_area(rows, columns) * 4.0;
+    bool casts = b->element < 4.0;
+    uint32_t fp32 = live_open(b, casts ? wide : 0.0);
+    if (casts) {
+        op_stream(b, "probabilities_gradient_to_fp32", KERNEL_ELEMENTWISE, 1, rows, columns, scores, wide);
+    }
+    op_stream(b, "softmax_backward", KERNEL_SOFTMAX, 1, rows, columns, 2.0 * wide, wide);
+    op_stream(b, "scale_mask_backward", KERNEL_ELEMENTWISE, 2, rows, columns, 2.0 * wide, 2.0 * wide);
+    if (casts) {
+        op_stream(b, "scores_gradient_from_fp32", KERNEL_ELEMENTWISE, 1, rows, columns, wide, scores);
+    }
+    live_close(b, fp32);
 }
 
 /* Scores, softmax, dropout, weighted values; or one fused kernel. Returns the lifetime of the context. */
@@ -196,7 +244,11 @@ static uint32_t forward_core(struct layer_builder *b, const uint32_t qkv[3])
         op_stream(b, "scale_mask", KERNEL_ELEMENTWISE, 2, products * s, s, 2.0 * scores, 2.0 * scores);
     }
     uint32_t softmax = save_tensor(b, "softmax_output", scores, true, false);
-    op_stream(b, "softmax", KERNEL_SOFTMAX, 1, products * s, s, scores, scores);
+    if (b->shape->fused_kernels && !fused_softmax_fits(b)) {
+        softmax_primitives(b, products * s, s, scores);
+    } else {
+        op_stream(b, "softmax", KERNEL_SOFTMAX, 1, products * s, s, scores, scores);
+    }
     live_close(b, raw);
     if (m->attention_dropout > 0) {
         double mask = scores / b->element;
@@ -229,7 +281,8 @@ static void forward_attention(struct layer_builder *b)
     uint32_t output = live_open(b, layer_tokens_bytes(b));
     op_projection(b, "projection_gemm", b->tokens, b->hidden, b->query);
     live_close(b, context);
-    output = reduce_output(b, b->sequence_parallel ? "projection_reduce_scatter" : "projection_all_reduce", output);
+    output =
+        reduce_output(b, b->sequence_parallel ? "projection_reduce_scatter" : "projection_all_reduce", output, false);
     if (post_norm(b)) {
         uint32_t norm_input = save_tensor(b, "attention_norm_input", layer_rows_bytes(b), false, false);
         forward_residual(b, "attention_bias_dropout_add", "attention_output_mask", b->model->projection_bias, true);
@@ -296,9 +349,9 @@ static void forward_ffn(struct layer_builder *b)
     uint32_t second = forward_activation(b, first);
     live_close(b, up);
     uint32_t output = live_open(b, layer_tokens_bytes(b));
-    op_projection(b, "ffn2_gemm", b->tokens, b->hidden, b->ffn);
+    op_last_projection(b, "ffn2_gemm", b->tokens, b->hidden, b->ffn);
     live_close(b, second);
-    output = reduce_output(b, b->sequence_parallel ? "ffn2_reduce_scatter" : "ffn2_all_reduce", output);
+    output = reduce_output(b, b->sequence_parallel ? "ffn2_reduce_scatter" : "ffn2_all_reduce", output, true);
     if (post_norm(b)) {
         uint32_t norm_input = save_tensor(b, "ffn_norm_input", layer_rows_bytes(b), false, false);
         forward_residual(b, "ffn_bias_dropout_add", "ffn_output_mask", m->ffn_bias, true);
@@ -401,7 +454,11 @@ static uint32_t scores_backward(struct layer_builder *b, uint32_t gradient)
         gradient = dropped;
     }
     if (b->shape->fused_kernels) {
-        op_stream(b, "softmax_backward", KERNEL_SOFTMAX, 1, rows, s, 2.0 * scores, scores); /* in place */
+        if (fused_softmax_fits(b)) {
+            op_stream(b, "softmax_backward", KERNEL_SOFTMAX, 1, rows, s, 2.0 * scores, scores); /* in place */
+        } else {
+            softmax_primitives_backward(b, rows, s, scores);
+        }
         return gradient;
     }
     uint32_t raw = live_open(b, scores);

@@ -11,13 +11,22 @@
 enum { FORWARD, BACKWARD, DIRECTION_COUNT };
 enum { STEPS_MAX = 20 * 1000 * 1000 };
 
-/* One direction over the boundary between virtual stages `boundary` and `boundary + 1`. Messages go in the sender's order, on both sides. */
+/* One direction over the boundary between virtual stages `boundary` and `boundary + 1`. */
 struct channel {
-    uint32_t *sequence; /* [micro_batches]: place of each micro-batch among the messages; SCHED_NONE: not sent */
-    uint32_t *sent;     /* [message_count]: micro-batches in the sender's order */
-    uint32_t *match;    /* [message_count] */
-    uint32_t message_count;
-    bool crosses; /* the two ends are on different stages */
+    uint32_t *message; /* [micro_batches]: which message of the link; SCHED_NONE: not sent */
+    uint32_t link;     /* SCHED_NONE: both ends are on the same stage */
+};
+
+/* All messages from one stage to another, in the sender's order, on both sides. Receives wait for nothing but their message, so no order of chunks can block another. */
+struct link {
+    uint32_t from, to, first_message, message_count;
+    uint32_t group;
+    uint32_t received; /* messages taken so far */
+};
+
+struct message {
+    uint32_t match, receive_op;
+    uint16_t micro_batch, chunk; /* chunk: of the receiver */
 };
 
 struct work_ids {
@@ -32,17 +41,18 @@ struct bare {
     struct arena arena;
     uint32_t virtual_count; /* of all stages */
     uint32_t lanes;
-    int64_t pass_ps[STEP_KIND_COUNT], hop_ps;
+    int64_t pass_ps[STEP_KIND_COUNT], hop_ps, apart_ps;
     struct work_ids works;
     struct order_step **steps; /* [stages][step_counts[stage]] */
     uint32_t *step_counts;
     struct channel *channels; /* [virtual_count][DIRECTION_COUNT] by lower boundary */
+    uint32_t *holder;         /* stage of each virtual stage */
+    struct link *links;
+    uint32_t link_count;
+    struct message *messages;
+    uint32_t *send_queues, *receive_queues; /* [link_count][lanes] */
     /* of the rank being built, by chunk * micro_batches + micro_batch */
     uint32_t *forward_op, *backward_op, *activation;
-    /* by (chunk * DIRECTION_COUNT + direction) */
-    uint32_t *send_queues, *receive_queues; /* ... * lanes + lane */
-    uint32_t *received;                     /* messages taken so far */
-    uint32_t *receive_ops;                  /* ... * micro_batches + message */
 };
 
 static enum status no_memory(struct error *error)
@@ -105,11 +115,12 @@ static void set_times(struct bare *bare)
     bare->pass_ps[STEP_BACKWARD] = llround(backward * chunk_ps);
     bare->pass_ps[STEP_BACKWARD_WEIGHT] = llround(weight * chunk_ps);
     bare->hop_ps = llround(request->hop * (double)BARE_UNIT_PS);
-    /* Messages of a channel are at least one forward or backward apart, so this many hops can be under way at once. */
+    /* Messages of a link are at least one pass apart, so this many hops can be under way at once. */
     int64_t apart_ps = bare->pass_ps[STEP_FORWARD] < bare->pass_ps[STEP_BACKWARD] ? bare->pass_ps[STEP_FORWARD]
                                                                                   : bare->pass_ps[STEP_BACKWARD];
-    int64_t lanes = apart_ps > 0 ? (bare->hop_ps + apart_ps - 1) / apart_ps : bare->hop_ps;
-    bare->lanes = lanes < 1 ? 1 : lanes < bare->shape->micro_batches ? (uint32_t)lanes : bare->shape->micro_batches;
+    bare->apart_ps = apart_ps > 0 ? apart_ps : 1;
+    int64_t lanes = (bare->hop_ps + bare->apart_ps - 1) / bare->apart_ps;
+    bare->lanes = lanes < 1 ? 1 : lanes < SCHED_RANK_QUEUES_MAX ? (uint32_t)lanes : SCHED_RANK_QUEUES_MAX;
 }
 
 static enum status build_orders(struct bare *bare, struct error *error)
@@ -164,54 +175,129 @@ static struct channel *channel_in(struct bare *bare, uint32_t stage, const struc
     return NULL;
 }
 
-/* Which stages a boundary joins, and the order of its messages. */
-static enum status build_channels(struct bare *bare, struct error *error)
+/* The link between two stages, made at first use. A stage has links to its few neighbours; those of one sender stand near the end of the list when they are looked for. */
+static uint32_t link_between(struct bare *bare, uint32_t from, uint32_t to)
 {
-    uint32_t m = bare->shape->micro_batches, *holder = arena_array(&bare->arena, uint32_t, bare->virtual_count);
-    bare->channels = arena_array(&bare->arena, struct channel, (size_t)bare->virtual_count * DIRECTION_COUNT);
-    if (holder == NULL || bare->channels == NULL) {
+    for (uint32_t i = bare->link_count; i > 0 && bare->links[i - 1].from == from; i--) {
+        if (bare->links[i - 1].to == to) {
+            return i - 1;
+        }
+    }
+    bare->links[bare->link_count] = (struct link){ .from = from, .to = to };
+    return bare->link_count++;
+}
+
+/* Which stages the boundaries join. */
+static enum status build_links(struct bare *bare, struct error *error)
+{
+    uint32_t m = bare->shape->micro_batches, ends = bare->virtual_count * DIRECTION_COUNT;
+    bare->holder = arena_array(&bare->arena, uint32_t, bare->virtual_count);
+    bare->channels = arena_array(&bare->arena, struct channel, ends);
+    bare->links = arena_array(&bare->arena, struct link, ends);
+    if (bare->holder == NULL || bare->channels == NULL || bare->links == NULL) {
         return no_memory(error);
     }
     for (uint32_t s = 0; s < bare->shape->stages; s++) {
         for (uint32_t c = 0; c < bare->shape->virtual_stages; c++) {
-            holder[order_virtual_stage(bare->order, bare->shape, s, c)] = s;
+            bare->holder[order_virtual_stage(bare->order, bare->shape, s, c)] = s;
         }
     }
-    for (uint32_t i = 0; i < bare->virtual_count * DIRECTION_COUNT; i++) {
-        uint32_t boundary = i / DIRECTION_COUNT;
+    for (uint32_t i = 0; i < ends; i++) {
         struct channel *channel = &bare->channels[i];
-        channel->crosses = boundary + 1 < bare->virtual_count && holder[boundary] != holder[boundary + 1];
-        channel->sequence = arena_array(&bare->arena, uint32_t, m);
-        channel->sent = arena_array(&bare->arena, uint32_t, m);
-        channel->match = arena_array(&bare->arena, uint32_t, m);
-        if (channel->sequence == NULL || channel->sent == NULL || channel->match == NULL) {
+        channel->link = SCHED_NONE;
+        channel->message = arena_array(&bare->arena, uint32_t, m);
+        if (channel->message == NULL) {
             return no_memory(error);
         }
         for (uint32_t k = 0; k < m; k++) {
-            channel->sequence[k] = SCHED_NONE;
+            channel->message[k] = SCHED_NONE;
         }
     }
+    /* Sender by sender, so that link_between finds what it made. */
     for (uint32_t s = 0; s < bare->shape->stages; s++) {
-        for (uint32_t i = 0; i < bare->step_counts[s]; i++) {
-            struct channel *channel = channel_out(bare, s, &bare->steps[s][i]);
-            if (channel != NULL) {
-                channel->sequence[bare->steps[s][i].micro_batch] = channel->message_count;
-                channel->sent[channel->message_count++] = bare->steps[s][i].micro_batch;
+        for (uint32_t c = 0; c < bare->shape->virtual_stages; c++) {
+            uint32_t v = order_virtual_stage(bare->order, bare->shape, s, c);
+            if (v + 1 < bare->virtual_count && bare->holder[v + 1] != s) {
+                channel_of(bare, v, FORWARD)->link = link_between(bare, s, bare->holder[v + 1]);
+            }
+            if (v > 0 && bare->holder[v - 1] != s) {
+                channel_of(bare, v - 1, BACKWARD)->link = link_between(bare, s, bare->holder[v - 1]);
             }
         }
     }
-    for (uint32_t i = 0; i < bare->virtual_count * DIRECTION_COUNT; i++) {
-        struct channel *channel = &bare->channels[i];
-        if (!channel->crosses || channel->message_count == 0) {
-            continue;
+    return STATUS_OK;
+}
+
+/* The messages of every link, in the order in which its sender makes them. */
+static enum status build_messages(struct bare *bare, struct error *error)
+{
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < bare->shape->stages; s++) {
+        count += bare->step_counts[s];
+    }
+    bare->messages = arena_array(&bare->arena, struct message, count);
+    if (bare->messages == NULL) {
+        return no_memory(error);
+    }
+    for (int counting = 1; counting >= 0; counting--) {
+        for (uint32_t s = 0; s < bare->shape->stages; s++) {
+            for (uint32_t i = 0; i < bare->step_counts[s]; i++) {
+                const struct order_step *step = &bare->steps[s][i];
+                struct channel *channel = channel_out(bare, s, step);
+                if (channel == NULL || channel->link == SCHED_NONE) {
+                    continue;
+                }
+                struct link *link = &bare->links[channel->link];
+                uint32_t number = link->message_count++;
+                if (!counting) {
+                    uint32_t v = order_virtual_stage(bare->order, bare->shape, s, step->chunk), stage, chunk;
+                    order_holder(bare->order, bare->shape, step->kind == STEP_FORWARD ? v + 1 : v - 1, &stage, &chunk);
+                    channel->message[step->micro_batch] = number;
+                    bare->messages[link->first_message + number] =
+                        (struct message){ .match = builder_match(bare->builder, link->group, 2),
+                                          .receive_op = SCHED_NONE,
+                                          .micro_batch = (uint16_t)step->micro_batch,
+                                          .chunk = (uint16_t)chunk };
+                }
+            }
         }
-        uint32_t boundary = i / DIRECTION_COUNT, back = i % DIRECTION_COUNT;
-        uint32_t pair[2] = { holder[boundary + back], holder[boundary + 1 - back] };
-        char label[48];
-        snprintf(label, sizeof label, "stage %u>%u", pair[0], pair[1]);
-        uint32_t group = builder_group(bare->builder, pair, 2, 1, label);
-        for (uint32_t k = 0; k < channel->message_count; k++) {
-            channel->match[k] = builder_match(bare->builder, group, 2);
+        for (uint32_t i = 0, first = 0; counting && i < bare->link_count; i++) {
+            struct link *link = &bare->links[i];
+            uint32_t pair[2] = { link->from, link->to };
+            char label[48];
+            snprintf(label, sizeof label, "stage %u>%u", link->from, link->to);
+            link->group = builder_group(bare->builder, pair, 2, 1, label);
+            link->first_message = first;
+            first += link->message_count;
+            link->message_count = 0;
+        }
+    }
+    return STATUS_OK;
+}
+
+static uint32_t link_lanes(const struct bare *bare, const struct link *link)
+{
+    return bare->lanes < link->message_count ? bare->lanes : link->message_count;
+}
+
+/* A rank may have only so many queues. */
+static enum status check_lanes(const struct bare *bare, struct error *error)
+{
+    for (uint32_t s = 0; s < bare->shape->stages; s++) {
+        uint32_t queues = 1, ends = 0;
+        for (uint32_t i = 0; i < bare->link_count; i++) {
+            const struct link *link = &bare->links[i];
+            if (link->from == s || link->to == s) {
+                queues += link_lanes(bare, link);
+                ends++;
+            }
+        }
+        if (queues > SCHED_RANK_QUEUES_MAX) {
+            uint32_t most = (SCHED_RANK_QUEUES_MAX - 1) / ends;
+            double allowed = most * (double)bare->apart_ps / (double)BARE_UNIT_PS;
+            return error_set(error, STATUS_LIMIT,
+                             "hop is %g, so too many hops are under way at once: allowed with these passes is 0 to %g",
+                             bare->request->hop, allowed);
         }
     }
     return STATUS_OK;
@@ -219,55 +305,33 @@ static enum status build_channels(struct bare *bare, struct error *error)
 
 static enum status allocate_rank(struct bare *bare, struct error *error)
 {
-    size_t m = bare->shape->micro_batches, v = bare->shape->virtual_stages, ends = v * DIRECTION_COUNT;
-    bare->forward_op = arena_array(&bare->arena, uint32_t, v * m);
-    bare->backward_op = arena_array(&bare->arena, uint32_t, v * m);
-    bare->activation = arena_array(&bare->arena, uint32_t, v * m);
-    bare->send_queues = arena_array(&bare->arena, uint32_t, ends * bare->lanes);
-    bare->receive_queues = arena_array(&bare->arena, uint32_t, ends * bare->lanes);
-    bare->received = arena_array(&bare->arena, uint32_t, ends);
-    bare->receive_ops = arena_array(&bare->arena, uint32_t, ends * m);
+    size_t cells = (size_t)bare->shape->micro_batches * bare->shape->virtual_stages;
+    bare->forward_op = arena_array(&bare->arena, uint32_t, cells);
+    bare->backward_op = arena_array(&bare->arena, uint32_t, cells);
+    bare->activation = arena_array(&bare->arena, uint32_t, cells);
+    bare->send_queues = arena_array(&bare->arena, uint32_t, (size_t)bare->link_count * bare->lanes);
+    bare->receive_queues = arena_array(&bare->arena, uint32_t, (size_t)bare->link_count * bare->lanes);
     if (bare->forward_op == NULL || bare->backward_op == NULL || bare->activation == NULL ||
-        bare->send_queues == NULL || bare->receive_queues == NULL || bare->received == NULL ||
-        bare->receive_ops == NULL) {
+        bare->send_queues == NULL || bare->receive_queues == NULL) {
         return no_memory(error);
     }
     return STATUS_OK;
 }
 
-/* Opens the queues that the steps of this stage need; those of channels that it does not use stay SCHED_NONE. */
-static void open_queues(struct bare *bare, uint32_t stage)
+static void open_rank(struct bare *bare, uint32_t stage)
 {
-    static const char *const directions[DIRECTION_COUNT] = { "forward", "backward" };
-    struct builder *b = bare->builder;
-    size_t m = bare->shape->micro_batches, v = bare->shape->virtual_stages, ends = v * DIRECTION_COUNT;
-    for (size_t i = 0; i < ends * bare->lanes; i++) {
-        bare->send_queues[i] = bare->receive_queues[i] = SCHED_NONE;
-    }
-    for (size_t i = 0; i < ends; i++) {
-        bare->received[i] = 0;
-    }
-    for (size_t i = 0; i < v * m; i++) {
+    size_t cells = (size_t)bare->shape->micro_batches * bare->shape->virtual_stages;
+    for (size_t i = 0; i < cells; i++) {
         bare->forward_op[i] = bare->backward_op[i] = bare->activation[i] = SCHED_NONE;
     }
-    for (uint32_t i = 0; i < bare->step_counts[stage]; i++) {
-        const struct order_step *step = &bare->steps[stage][i];
-        if (step->kind == STEP_BACKWARD_WEIGHT) {
-            continue;
-        }
-        uint32_t virtual_stage = order_virtual_stage(bare->order, bare->shape, stage, step->chunk);
-        size_t end = ((size_t)step->chunk * DIRECTION_COUNT + step->kind) * bare->lanes;
-        struct channel *out = channel_out(bare, stage, step), *in = channel_in(bare, stage, step);
+    for (uint32_t i = 0; i < bare->link_count; i++) {
+        const struct link *link = &bare->links[i];
         char label[64];
-        for (uint32_t lane = 0; lane < bare->lanes; lane++) {
-            if (out != NULL && out->crosses && bare->send_queues[end + lane] == SCHED_NONE) {
-                snprintf(label, sizeof label, "send %s %u.%u", directions[step->kind], virtual_stage, lane);
-                bare->send_queues[end + lane] = builder_queue(b, QUEUE_P2P, label);
-            }
-            if (in != NULL && in->crosses && bare->receive_queues[end + lane] == SCHED_NONE) {
-                snprintf(label, sizeof label, "receive %s %u.%u", directions[step->kind], virtual_stage, lane);
-                bare->receive_queues[end + lane] = builder_queue(b, QUEUE_P2P, label);
-            }
+        for (uint32_t lane = 0; (link->from == stage || link->to == stage) && lane < link_lanes(bare, link); lane++) {
+            snprintf(label, sizeof label, "%s %u.%u", link->from == stage ? "send to" : "receive from",
+                     link->from == stage ? link->to : link->from, lane);
+            uint32_t *queues = link->from == stage ? bare->send_queues : bare->receive_queues;
+            queues[(size_t)i * bare->lanes + lane] = builder_queue(bare->builder, QUEUE_P2P, label);
         }
     }
 }
@@ -281,7 +345,7 @@ static enum status receive_input(struct bare *bare, uint32_t stage, const struct
     if (channel == NULL) {
         return STATUS_OK;
     }
-    if (!channel->crosses) {
+    if (channel->link == SCHED_NONE) {
         /* The neighbour is a chunk of this very device: its pass must come earlier in the order, or the order waits for itself. */
         const uint32_t *done = step->kind == STEP_FORWARD ? bare->forward_op : bare->backward_op;
         uint32_t virtual_stage = order_virtual_stage(bare->order, bare->shape, stage, step->chunk), holder, chunk;
@@ -294,32 +358,33 @@ static enum status receive_input(struct bare *bare, uint32_t stage, const struct
         }
         return STATUS_OK;
     }
-    size_t end = (size_t)step->chunk * DIRECTION_COUNT + step->kind;
-    uint32_t *ops = &bare->receive_ops[end * bare->shape->micro_batches];
-    uint32_t message = channel->sequence[step->micro_batch];
-    CHECK(message != SCHED_NONE);
-    for (; bare->received[end] <= message; bare->received[end]++) {
-        uint32_t k = bare->received[end], queue = bare->receive_queues[end * bare->lanes + k % bare->lanes];
-        ops[k] = builder_op(bare->builder, OP_RECV, queue, bare->works.hop, PHASE_PIPELINE_COMM);
-        builder_set_match(bare->builder, channel->match[k]);
-        builder_tag(bare->builder, (uint16_t)channel->sent[k], step->chunk, OP_TAG_NONE);
+    struct link *link = &bare->links[channel->link];
+    struct message *messages = &bare->messages[link->first_message];
+    uint32_t wanted = channel->message[step->micro_batch];
+    CHECK(wanted != SCHED_NONE);
+    for (; link->received <= wanted; link->received++) {
+        struct message *message = &messages[link->received];
+        uint32_t queue = bare->receive_queues[(size_t)channel->link * bare->lanes + link->received % bare->lanes];
+        message->receive_op = builder_op(bare->builder, OP_RECV, queue, bare->works.hop, PHASE_PIPELINE_COMM);
+        builder_set_match(bare->builder, message->match);
+        builder_tag(bare->builder, message->micro_batch, message->chunk, OP_TAG_NONE);
     }
-    *op = ops[message];
+    *op = messages[wanted].receive_op;
     return STATUS_OK;
 }
 
 static void send_output(struct bare *bare, uint32_t stage, const struct order_step *step, uint32_t op)
 {
     struct channel *channel = channel_out(bare, stage, step);
-    if (channel == NULL || !channel->crosses) {
+    if (channel == NULL || channel->link == SCHED_NONE) {
         return;
     }
-    uint32_t message = channel->sequence[step->micro_batch];
-    size_t end = (size_t)step->chunk * DIRECTION_COUNT + step->kind;
-    uint32_t queue = bare->send_queues[end * bare->lanes + message % bare->lanes];
+    const struct link *link = &bare->links[channel->link];
+    uint32_t number = channel->message[step->micro_batch];
+    uint32_t queue = bare->send_queues[(size_t)channel->link * bare->lanes + number % bare->lanes];
     builder_op(bare->builder, OP_SEND, queue, bare->works.hop, PHASE_PIPELINE_COMM);
     builder_depends(bare->builder, op);
-    builder_set_match(bare->builder, channel->match[message]);
+    builder_set_match(bare->builder, bare->messages[link->first_message + number].match);
     builder_tag(bare->builder, (uint16_t)step->micro_batch, step->chunk, OP_TAG_NONE);
 }
 
@@ -333,7 +398,7 @@ static enum status build_rank(struct bare *bare, uint32_t stage, struct error *e
     uint32_t space = builder_space(b, SPACE_DEVICE, stage, UINT64_MAX, SCHED_NONE, label);
     builder_rank(b, &stage, 1, stage, label);
     uint32_t compute = builder_queue(b, QUEUE_COMPUTE, "compute");
-    open_queues(bare, stage);
+    open_rank(bare, stage);
     uint32_t activation_label = builder_label(b, "activation");
     for (uint32_t i = 0; i < bare->step_counts[stage]; i++) {
         const struct order_step *step = &bare->steps[stage][i];
@@ -375,7 +440,9 @@ enum status bare_pipeline_schedule(const struct bare_pipeline_request *request, 
     }
     bare.works.hop = builder_work_fixed(bare.builder, bare.hop_ps);
     TRY_OR_FAIL(build_orders(&bare, error));
-    TRY_OR_FAIL(build_channels(&bare, error));
+    TRY_OR_FAIL(build_links(&bare, error));
+    TRY_OR_FAIL(build_messages(&bare, error));
+    TRY_OR_FAIL(check_lanes(&bare, error));
     TRY_OR_FAIL(allocate_rank(&bare, error));
     for (uint32_t s = 0; s < bare.shape->stages; s++) {
         TRY_OR_FAIL(build_rank(&bare, s, error));

@@ -6,8 +6,8 @@
  * Times are a device's whole share of one micro-batch; its chunks divide them equally. An activation unit is a device's whole share too: the buffer of a
  * chunk has 1 byte, so a share has as many bytes as a micro-batch passes chunks on a device. Spaces are unlimited.
  *
- * Hops are asynchronous over an unlimited link: every boundary and direction has p2p queues of its own on both sides (lanes), as many as hops can be under way at once, so that a
- * hop delays nothing but the pass that needs it.
+ * Hops are asynchronous over an unlimited link: what one stage sends to another goes through p2p queues of its own on both sides (lanes), as many as hops can be under way at once,
+ * so that a hop delays nothing but the pass that needs it. (The queues of a rank are limited, so very long hops between very short passes are refused.)
  *
  *     struct bare_pipeline_request request = { .order = order, .order_request = {...}, .forward = 1, .backward = 2 };
  *     TRY(bare_pipeline_schedule(&request, &schedule, error));

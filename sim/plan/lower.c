@@ -161,6 +161,7 @@ static enum status prepare(struct lowering *l)
         .fused_kernels = request->software->fused_kernels,
         .separate_backward_weight = request->order->splits_backward,
         .selective_ops = request->software->selective_ops,
+        .loss = request->software->loss,
         .gradient_bytes = (int64_t)request->software->gradient_bytes,
     };
     for (uint32_t kind = 0; kind < LAYER_KIND_COUNT; kind++) {

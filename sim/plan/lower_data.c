@@ -2,24 +2,149 @@
 #include "sim/base/check.h"
 #include "sim/plan/lower_internal.h"
 
-/* ZeRO-3: the whole weights of a layer, gathered ahead of its pass and dropped after it. Returns the buffer that holds them. */
-uint32_t lowering_gather(struct lowering *l, const struct lower_layer *layer)
+/* ---- weights ---- */
+
+/* Weights that stay gathered between the passes of a step (software.keeps_gathered). */
+static bool stays_gathered(const struct lowering *l, const struct lower_layer *layer)
+{
+    const struct rank_state *rank = l->rank;
+    uint32_t last = rank->layer_count - 1;
+    bool is_last = layer->index == last || (layer->index + 1 == last && rank->layers[last].kind == LAYER_HEAD);
+    return l->request->software->keeps_gathered && (layer->kind != LAYER_TRANSFORMER || l->stages > 1 || is_last);
+}
+
+static bool in_root_group(const struct lowering *l, const struct lower_layer *layer)
+{
+    return l->request->software->keeps_gathered && layer->kind != LAYER_TRANSFORMER;
+}
+
+/* Gathers `bytes` of weights; returns the buffer that holds them. */
+static uint32_t gather(struct lowering *l, double bytes, uint32_t after, const struct lower_layer *layer, bool backward)
 {
     struct rank_state *rank = l->rank;
-    const struct software *software = l->request->software;
-    uint32_t ahead = software->overlap_parameter_gather ? software->prefetch_layers : 0;
-    uint32_t after = rank->pass_ends[ahead < PASS_ENDS ? ahead : PASS_ENDS - 1];
-    uint32_t buffer =
-        lower_buffer(l, SPACE_DEVICE, (double)layer->gathered_bytes, BUFFER_COMMUNICATION, 0, "gathered weights");
+    bool staged = l->request->software->staged_collectives;
+    uint32_t weights = lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_COMMUNICATION, 0, "gathered weights");
+    uint32_t arrives =
+        staged ? lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_COMMUNICATION, 0, "gather's flat buffer") : weights;
     uint32_t op = lowering_collective(l, OP_ALL_GATHER, rank->data_queue, rank->groups.data, rank->groups.data_present,
-                                      (double)layer->gathered_bytes, l->request->plan->precision, PHASE_DATA_COMM);
+                                      bytes, l->request->plan->precision, PHASE_DATA_COMM);
     builder_depends(l->builder, after);
-    builder_acquire(l->builder, buffer);
+    builder_acquire(l->builder, arrives);
     builder_tag(l->builder, OP_TAG_NONE, (uint16_t)layer->chunk,
                 layer->model_index == SCHED_NONE ? OP_TAG_NONE : (uint16_t)layer->model_index);
     rank->last_data = op;
     lower_next_depends(l, op);
-    return buffer;
+    if (staged) {
+        lower_next_acquires(l, weights);
+        lowering_memory_kernel(l, KERNEL_ELEMENTWISE, bytes, bytes, 1, PHASE_DATA_COMM);
+        /* In the forward the flat buffer waits for the next copy out, so that the next gather's copy in is not written over it. */
+        if (rank->gather_stage != SCHED_NONE) {
+            builder_release(l->builder, rank->gather_stage);
+        }
+        rank->gather_stage = backward ? SCHED_NONE : arrives;
+        if (backward) {
+            builder_release(l->builder, arrives);
+        }
+    }
+    return weights;
+}
+
+/* ZeRO-3: the whole weights of a layer, gathered ahead of its pass and dropped after it. Returns the buffer that holds them. */
+uint32_t lowering_gather(struct lowering *l, const struct lower_layer *layer, bool backward)
+{
+    const struct rank_state *rank = l->rank;
+    const struct software *software = l->request->software;
+    uint32_t ahead = software->overlap_parameter_gather ? software->prefetch_layers : 0;
+    uint32_t after = rank->pass_ends[ahead < PASS_ENDS ? ahead : PASS_ENDS - 1];
+    return gather(l, (double)layer->gathered_bytes, after, layer, backward);
+}
+
+static void gather_root_group(struct lowering *l, const struct lower_layer *layer)
+{
+    struct rank_state *rank = l->rank;
+    double bytes = 0;
+    for (uint32_t i = 0; i < rank->layer_count; i++) {
+        bytes += in_root_group(l, &rank->layers[i]) ? (double)rank->layers[i].gathered_bytes : 0;
+    }
+    rank->root_gather = gather(l, bytes, rank->last_compute, layer, false);
+}
+
+void lowering_weights_for_pass(struct lowering *l, const struct lower_pass *pass, uint32_t *release)
+{
+    const struct lower_layer *layer = pass->layer;
+    struct rank_state *rank = l->rank;
+    *release = SCHED_NONE;
+    if (layer->gathered_bytes == 0) {
+        return;
+    }
+    if (in_root_group(l, layer)) {
+        if (rank->root_gather == SCHED_NONE) {
+            gather_root_group(l, layer);
+        }
+        return;
+    }
+    bool backward = pass->kind != LOWER_FORWARD;
+    if (!stays_gathered(l, layer)) {
+        *release = lowering_gather(l, layer, backward);
+        return;
+    }
+    uint32_t *kept = &rank->kept_gather[layer->index];
+    if (*kept == SCHED_NONE) {
+        *kept = lowering_gather(l, layer, backward);
+    }
+    if (pass->last_micro_batch) {
+        *release = *kept;
+        *kept = SCHED_NONE;
+    }
+}
+
+/* ---- gradients ---- */
+
+/* Whole gradients summed over the micro-batches before they are reduced (software.keeps_gathered). */
+static bool reduces_at_the_end(const struct lowering *l, const struct lower_layer *layer)
+{
+    return l->request->software->keeps_gathered && l->request->plan->zero_stage >= 3 &&
+           (l->stages > 1 || layer->kind != LAYER_TRANSFORMER);
+}
+
+double lowering_full_gradient_bytes(const struct lowering *l, const struct lower_layer *layer)
+{
+    const struct software *software = l->request->software;
+    double each = software->gradient_bytes;
+    if (software->staged_collectives && l->request->plan->zero_stage >= 3) {
+        /* as autograd makes them, in the dtype of the gathered weights; sums over micro-batches in that of the reduction */
+        each = reduces_at_the_end(l, layer) && l->micro_batches > 1 ? software->reduce_bytes : software->gathered_bytes;
+    }
+    return layer->parameters * each;
+}
+
+/* Copies the bucket's gradients into a flat buffer, once the one before has been reduced. Returns the copy. */
+static uint32_t copy_into_stage(struct lowering *l, uint32_t *stage)
+{
+    struct rank_state *rank = l->rank;
+    const struct bucket *bucket = &rank->bucket;
+    double read = 0;
+    for (uint32_t i = 0; i < bucket->layer_count; i++) {
+        read += lowering_full_gradient_bytes(l, &rank->layers[rank->bucket_layers[i]]);
+    }
+    *stage = lower_buffer(l, SPACE_DEVICE, bucket->bytes, BUFFER_COMMUNICATION, 0, "reduction's flat buffer");
+    lower_next_acquires(l, *stage);
+    lower_next_depends(l, rank->reduce_op);
+    uint32_t op = lowering_memory_kernel(l, KERNEL_ELEMENTWISE, read, bucket->bytes, 1, PHASE_DATA_COMM);
+    if (rank->reduce_stage != SCHED_NONE) {
+        builder_release(l->builder, rank->reduce_stage);
+    }
+    return op;
+}
+
+static void release_bucket_gradients(struct lowering *l)
+{
+    const struct rank_state *rank = l->rank;
+    for (uint32_t i = 0; i < rank->bucket.layer_count; i++) {
+        if (rank->bucket_buffers[i] != SCHED_NONE) {
+            builder_release(l->builder, rank->bucket_buffers[i]);
+        }
+    }
 }
 
 void lowering_flush_bucket(struct lowering *l)
@@ -31,15 +156,22 @@ void lowering_flush_bucket(struct lowering *l)
     }
     const struct lower_request *request = l->request;
     bool scatter = request->plan->zero_stage >= 1;
+    bool staged = request->software->staged_collectives && request->plan->zero_stage >= 2;
+    uint32_t stage = SCHED_NONE, after = bucket->after_op;
+    if (staged) {
+        after = copy_into_stage(l, &stage);
+        release_bucket_gradients(l);
+    }
     uint32_t op = lowering_collective(l, scatter ? OP_REDUCE_SCATTER : OP_ALL_REDUCE, rank->data_queue,
                                       rank->groups.data, rank->groups.data_present, bucket->bytes,
                                       request->software->gradient_dtype, PHASE_DATA_COMM);
-    builder_depends(l->builder, bucket->after_op);
+    builder_depends(l->builder, after);
     rank->last_data = op;
-    for (uint32_t i = 0; i < bucket->layer_count; i++) {
-        if (rank->bucket_buffers[i] != SCHED_NONE) {
-            builder_release(l->builder, rank->bucket_buffers[i]);
-        }
+    if (staged) {
+        rank->reduce_stage = stage;
+        rank->reduce_op = op;
+    } else {
+        release_bucket_gradients(l);
     }
     if (!request->software->overlap_gradient_reduce) {
         lower_next_depends(l, op);
@@ -50,6 +182,19 @@ void lowering_flush_bucket(struct lowering *l)
         }
     }
     *bucket = (struct bucket){ 0 };
+}
+
+static void put_in_bucket(struct lowering *l, const struct lower_layer *layer, uint32_t after_op, bool last_micro_batch)
+{
+    struct rank_state *rank = l->rank;
+    struct bucket *bucket = &rank->bucket;
+    rank->bucket_layers[bucket->layer_count] = layer->index;
+    rank->bucket_buffers[bucket->layer_count] = rank->full_gradient[layer->index];
+    rank->full_gradient[layer->index] = SCHED_NONE;
+    bucket->layer_count++;
+    bucket->bytes += layer->parameters * l->request->software->reduce_bytes;
+    bucket->after_op = after_op;
+    bucket->last_micro_batch = last_micro_batch;
 }
 
 void lowering_gradient_done(struct lowering *l, const struct lower_pass *pass, uint32_t after_op)
@@ -66,22 +211,41 @@ void lowering_gradient_done(struct lowering *l, const struct lower_pass *pass, u
         }
         return;
     }
-    bool every_micro_batch = request->plan->zero_stage >= 2;
-    if (!every_micro_batch && !pass->last_micro_batch) {
-        return;
+    bool every_micro_batch = request->plan->zero_stage >= 2 && !reduces_at_the_end(l, layer);
+    if ((!every_micro_batch && !pass->last_micro_batch) ||
+        (request->plan->zero_stage >= 3 && in_root_group(l, layer))) {
+        return; /* the root group waits for lowering_finish_data */
     }
-    struct bucket *bucket = &rank->bucket;
-    rank->bucket_layers[bucket->layer_count] = layer->index;
-    rank->bucket_buffers[bucket->layer_count] = rank->full_gradient[layer->index];
-    rank->full_gradient[layer->index] = SCHED_NONE;
-    bucket->layer_count++;
-    bucket->bytes += layer->parameters * request->software->reduce_bytes;
-    bucket->after_op = after_op;
-    bucket->last_micro_batch = pass->last_micro_batch;
+    put_in_bucket(l, layer, after_op, pass->last_micro_batch);
+    const struct bucket *bucket = &rank->bucket;
     bool chunk_ends =
         layer->index == rank->chunk_first_layer[layer->chunk]; /* backward goes down to the chunk's first layer */
     bool at_once = request->software->overlap_gradient_reduce || every_micro_batch;
     if (at_once && (bucket->bytes >= request->software->bucket_bytes || (every_micro_batch && chunk_ends))) {
         lowering_flush_bucket(l);
+    }
+}
+
+void lowering_finish_data(struct lowering *l)
+{
+    struct rank_state *rank = l->rank;
+    lowering_flush_bucket(l);
+    for (uint32_t i = rank->layer_count; i-- > 0;) {
+        if (rank->full_gradient[i] != SCHED_NONE) {
+            put_in_bucket(l, &rank->layers[i], rank->last_compute, true);
+        }
+    }
+    lowering_flush_bucket(l);
+    if (rank->root_gather != SCHED_NONE) {
+        builder_release_at(l->builder, rank->last_compute, rank->root_gather);
+        rank->root_gather = SCHED_NONE;
+    }
+    if (rank->gather_stage != SCHED_NONE) {
+        builder_release_at(l->builder, rank->last_compute, rank->gather_stage);
+        rank->gather_stage = SCHED_NONE;
+    }
+    if (rank->reduce_stage != SCHED_NONE) {
+        builder_release_at(l->builder, rank->reduce_op, rank->reduce_stage);
+        rank->reduce_stage = SCHED_NONE;
     }
 }

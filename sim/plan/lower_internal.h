@@ -89,7 +89,12 @@ struct rank_state {
     uint32_t next_acquires[NEXT_ACQUIRES_MAX], next_acquire_count;
     struct bucket bucket;
     uint32_t *bucket_layers,
-        *bucket_buffers;     /* layers in the bucket and their full gradients (ZeRO-2, 3) or SCHED_NONE */
+        *bucket_buffers;   /* layers in the bucket and their full gradients (ZeRO-2, 3) or SCHED_NONE */
+    uint32_t root_gather;  /* keeps_gathered: weights of embedding and head, gathered once; SCHED_NONE */
+    uint32_t *kept_gather; /* keeps_gathered: per layer, weights that stay gathered, or SCHED_NONE */
+    uint32_t gather_stage; /* staged_collectives: the latest gather's flat buffer, freed by the next copy out */
+    uint32_t reduce_stage,
+        reduce_op;           /* staged_collectives: the latest reduction and its flat buffer, freed before the next */
     uint32_t *full_gradient; /* per layer: transient full gradient being filled, or SCHED_NONE */
     bool host_must_wait;     /* transfers are under way that the host waits for before it issues more compute */
     uint8_t next_flags;      /* for the next op of any queue */
@@ -145,8 +150,17 @@ void lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kin
 /* lower_step.c: the walk along the pipeline order */
 enum status lowering_walk(struct lowering *l);
 
+/* lower_optimizer.c */
+uint32_t lowering_memory_kernel(struct lowering *l, enum kernel_class kernel_class, double read, double written,
+                                uint32_t launches, enum op_phase phase);
+
 /* lower_data.c: data parallelism and ZeRO */
-uint32_t lowering_gather(struct lowering *l, const struct lower_layer *layer);
+uint32_t lowering_gather(struct lowering *l, const struct lower_layer *layer, bool backward);
+/* The weights of a layer's pass: gathers them when they are not. `*release`: to be released after the pass, or SCHED_NONE. */
+void lowering_weights_for_pass(struct lowering *l, const struct lower_pass *pass, uint32_t *release);
+/* Bytes of a layer's whole gradient until it is reduced (ZeRO-2, 3). */
+double lowering_full_gradient_bytes(const struct lowering *l, const struct lower_layer *layer);
+void lowering_finish_data(struct lowering *l); /* end of the step: what is still gathered or waits to be reduced */
 void lowering_gradient_done(struct lowering *l, const struct lower_pass *pass, uint32_t after_op);
 void lowering_flush_bucket(struct lowering *l);
 

@@ -23,6 +23,13 @@ static struct kernel memory_kernel(enum kernel_class kernel_class, double read, 
     };
 }
 
+uint32_t lowering_memory_kernel(struct lowering *l, enum kernel_class kernel_class, double read, double written,
+                                uint32_t launches, enum op_phase phase)
+{
+    struct kernel kernel = memory_kernel(kernel_class, read, written, launches);
+    return kernel_op(l, &kernel, phase);
+}
+
 /* Parameters whose buffers of a class lie on the device. */
 static double owned_parameters(const struct lowering *l)
 {
@@ -146,7 +153,7 @@ void lowering_end_step(struct lowering *l)
 {
     const struct memory_policy *policy = l->request->policy;
     replicated_gradients(l);
-    lowering_flush_bucket(l);
+    lowering_finish_data(l);
     tied_embedding(l);
     uint32_t after = gradient_norm(l);
     after = policy->optimizer != NULL ? policy->optimizer(l, after) : lower_device_optimizer(l, after);

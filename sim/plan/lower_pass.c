@@ -219,21 +219,66 @@ static void release_at_last(struct lowering *l, uint32_t buffer)
     }
 }
 
+static const char *saved_label(const struct lower_layer *layer)
+{
+    return layer->kind == LAYER_EMBEDDING ? "saved by the embedding"
+           : layer->kind == LAYER_HEAD    ? "saved by the head"
+                                          : "saved for backward";
+}
+
 /* ---- one pass of one layer ---- */
+
+/* Short-lived tensors of a pass. Layers ask for one block: all are alike, so it is reused. The ends ask for their few huge tensors one by one, as these
+ * decide what an allocator can reuse. */
+struct scratch {
+    uint32_t buffers[LAYER_PEAK_PARTS], count;
+};
+
+static void acquire_scratch(struct lowering *l, struct scratch *scratch, const struct lower_layer *layer, double bytes,
+                            const struct layer_peak *peak, const char *what)
+{
+    *scratch = (struct scratch){ 0 };
+    if (layer->kind == LAYER_TRANSFORMER) {
+        scratch->buffers[scratch->count++] = device_buffer(l, bytes, BUFFER_WORKSPACE, what);
+    } else {
+        for (uint32_t i = 0; i < peak->count; i++) {
+            scratch->buffers[scratch->count++] = device_buffer(l, peak->bytes[i], BUFFER_WORKSPACE, what);
+        }
+    }
+    for (uint32_t i = 0; i < scratch->count; i++) {
+        lower_next_acquires(l, scratch->buffers[i]);
+    }
+}
+
+static void release_scratch(struct lowering *l, const struct scratch *scratch)
+{
+    for (uint32_t i = 0; i < scratch->count; i++) {
+        release_at_last(l, scratch->buffers[i]);
+    }
+}
+
+static double forward_scratch_bytes(const struct lower_layer *layer)
+{
+    switch (layer->recompute) {
+    case RECOMPUTE_NONE: return layer->graph->forward_transient_bytes;
+    case RECOMPUTE_SELECTIVE: return layer->graph->forward_selective_peak_bytes;
+    case RECOMPUTE_FULL: return layer->graph->forward_unsaved_peak_bytes;
+    case RECOMPUTE_MODE_COUNT: break;
+    }
+    return 0;
+}
 
 static void emit_forward(struct lowering *l, const struct lower_pass *pass)
 {
     const struct lower_layer *layer = pass->layer;
     uint32_t saved =
-        device_buffer(l, activation_bytes(l, layer, pass->micro_batch), BUFFER_ACTIVATION, "saved for backward");
-    bool saves = layer->recompute != RECOMPUTE_FULL;
-    double scratch_bytes = saves ? layer->graph->forward_transient_bytes : layer->graph->forward_unsaved_peak_bytes;
-    uint32_t scratch = device_buffer(l, scratch_bytes, BUFFER_WORKSPACE, "forward pass");
+        device_buffer(l, activation_bytes(l, layer, pass->micro_batch), BUFFER_ACTIVATION, saved_label(layer));
+    struct scratch scratch;
+    acquire_scratch(l, &scratch, layer, forward_scratch_bytes(layer), &layer->graph->forward_peak, "forward pass");
     lower_next_acquires(l, saved);
-    lower_next_acquires(l, scratch);
     activation_of(l, layer, pass->micro_batch)->buffer = saved;
     emit_template(l, pass, TEMPLATE_FORWARD);
-    release_at_last(l, scratch);
+    release_scratch(l, &scratch);
 }
 
 /* Recomputation runs when the gradient has arrived (lazily), as Megatron does. Returns the buffer of the recomputed tensors. */
@@ -245,10 +290,12 @@ static uint32_t emit_recompute(struct lowering *l, const struct lower_pass *pass
     }
     bool full = layer->recompute == RECOMPUTE_FULL;
     double bytes = layer->graph->saved_bytes_none - saved_bytes(layer);
-    uint32_t again = device_buffer(l, bytes, BUFFER_ACTIVATION, "recomputed");
+    uint32_t again = device_buffer(l, bytes, BUFFER_WORKSPACE, "recomputed");
+    /* Korthikanti's selective mode repeats only the attention core: its scratch is below that of the backward */
+    bool whole = full || l->request->software->selective_ops;
     uint32_t scratch =
-        full ? device_buffer(l, layer->graph->forward_transient_bytes, BUFFER_WORKSPACE, "recomputed forward")
-             : SCHED_NONE;
+        whole ? device_buffer(l, layer->graph->forward_transient_bytes, BUFFER_WORKSPACE, "recomputed forward")
+              : SCHED_NONE;
     const struct pass_template *made =
         &l->rank->templates[layer->kind][full ? TEMPLATE_RECOMPUTE_FULL : TEMPLATE_RECOMPUTE_CORE];
     lower_next_acquires(l, again);
@@ -280,8 +327,9 @@ static void emit_backward(struct lowering *l, const struct lower_pass *pass)
     const struct lower_layer *layer = pass->layer;
     bool split = l->request->order->splits_backward;
     activation_of(l, layer, pass->micro_batch)->recomputed = emit_recompute(l, pass);
-    uint32_t scratch = device_buffer(l, layer->graph->backward_transient_bytes, BUFFER_WORKSPACE, "backward pass");
-    lower_next_acquires(l, scratch);
+    struct scratch scratch;
+    acquire_scratch(l, &scratch, layer, layer->graph->backward_transient_bytes, &layer->graph->backward_peak,
+                    "backward pass");
     if (split) {
         uint32_t kept =
             device_buffer(l, layer->graph->weight_kept_bytes, BUFFER_ACTIVATION, "kept for weight gradients");
@@ -289,7 +337,7 @@ static void emit_backward(struct lowering *l, const struct lower_pass *pass)
         activation_of(l, layer, pass->micro_batch)->kept = kept;
     }
     emit_template(l, pass, split ? TEMPLATE_BACKWARD_INPUT : TEMPLATE_BACKWARD);
-    release_at_last(l, scratch);
+    release_scratch(l, &scratch);
     if (!split) {
         release_saved(l, pass);
     }
@@ -310,15 +358,16 @@ static void emit_layer_pass(struct lowering *l, const struct lower_pass *pass)
     if (policy->before_pass != NULL) {
         policy->before_pass(l, pass);
     }
-    uint32_t gathered = layer->gathered_bytes > 0 ? lowering_gather(l, layer) : SCHED_NONE;
+    uint32_t gathered;
+    lowering_weights_for_pass(l, pass, &gathered);
     bool final_part =
         pass->kind == LOWER_BACKWARD_WEIGHT || (pass->kind == LOWER_BACKWARD && !l->request->order->splits_backward);
     uint32_t *full = &l->rank->full_gradient[layer->index];
     if (final_part && l->request->plan->zero_stage >= 2 && l->replicas > 1 && layer->parameters > 0 &&
         *full == SCHED_NONE) {
         /* ZeRO-2, 3: the whole gradient lives only until its bucket has been reduced and scattered */
-        *full = lower_buffer(l, SPACE_DEVICE, layer->parameters * l->request->software->gradient_bytes, BUFFER_GRADIENT,
-                             0, "gradient before reduce-scatter");
+        *full = lower_buffer(l, SPACE_DEVICE, lowering_full_gradient_bytes(l, layer), BUFFER_GRADIENT, 0,
+                             "gradient before reduce-scatter");
         lower_next_acquires(l, *full);
     }
     switch (pass->kind) {
@@ -352,13 +401,13 @@ static enum template_kind pass_template_kind(const struct lowering *l, enum lowe
 }
 
 /* Whether nothing outside can see into the chunk's pass, so that it may become one op (--detail stage). */
-static bool chunk_merges(const struct lowering *l, uint32_t chunk, enum lower_pass_kind kind)
+static bool chunk_merges(const struct lowering *l, uint32_t chunk, enum lower_pass_kind kind, bool last)
 {
     const struct memory_policy *policy = l->request->policy;
     if (l->request->plan->detail != DETAIL_STAGE || l->request->order->splits_backward || policy->before_pass != NULL ||
         policy->after_pass != NULL || policy->gradient_ready != NULL ||
-        (l->replicas > 1 && (l->request->plan->zero_stage >= 2 || kind != LOWER_FORWARD))) {
-        return false;
+        (l->replicas > 1 && (l->request->plan->zero_stage >= 2 || last))) {
+        return false; /* the last backward of a replicated chunk hands over gradients layer by layer */
     }
     const struct rank_state *rank = l->rank;
     for (uint32_t i = 0; i < rank->chunk_layer_count[chunk]; i++) {
@@ -371,59 +420,83 @@ static bool chunk_merges(const struct lowering *l, uint32_t chunk, enum lower_pa
     return true;
 }
 
-/* One op for the whole chunk. Its buffers are those of the layer passes: activations grow (shrink) inside, and only the largest scratch is alive at once. */
-static void emit_merged(struct lowering *l, uint32_t chunk, enum lower_pass_kind kind, uint32_t micro_batch)
+/* Scratch of a merged pass. It holds everything that its layers save (or free) and its output from its start to its end, so it needs as much scratch beside them as
+ * makes its total the highest sum that the layer passes one after the other would reach. */
+static double merged_scratch_bytes(const struct lowering *l, uint32_t chunk, enum lower_pass_kind kind,
+                                   uint32_t micro_batch)
+{
+    const struct rank_state *rank = l->rank;
+    uint32_t first = rank->chunk_first_layer[chunk], count = rank->chunk_layer_count[chunk];
+    double output = rank->output != SCHED_NONE ? l->graphs[LAYER_TRANSFORMER].boundary_bytes : 0;
+    double most = 0, elsewhere = 0; /* saved by the layers that are not live while this one runs */
+    for (uint32_t i = count; i-- > 0;) {
+        const struct lower_layer *layer = &rank->layers[first + i];
+        bool is_last = i == (kind == LOWER_FORWARD ? count - 1 : 0);
+        double bytes = kind == LOWER_FORWARD ? forward_scratch_bytes(layer) : layer->graph->backward_transient_bytes;
+        most = fmax(most, bytes - elsewhere - (is_last ? 0 : output));
+        elsewhere += ceil(activation_bytes(l, layer, micro_batch));
+    }
+    return most;
+}
+
+/* The kernels of the chunk's pass as one work, made at first use. */
+static uint32_t merged_work(struct lowering *l, uint32_t chunk, enum lower_pass_kind kind)
 {
     struct rank_state *rank = l->rank;
     enum template_kind template_kind = pass_template_kind(l, kind);
     uint32_t first = rank->chunk_first_layer[chunk], count = rank->chunk_layer_count[chunk];
     uint32_t item_count = 0, filled = 0;
-    double scratch_bytes = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct layer_graph *graph = rank->layers[first + i].graph;
-        item_count += rank->templates[rank->layers[first + i].kind][template_kind].item_count;
-        double bytes = kind == LOWER_FORWARD ? graph->forward_transient_bytes : graph->backward_transient_bytes;
-        scratch_bytes = kind == LOWER_BACKWARD_WEIGHT ? 0 : fmax(scratch_bytes, bytes);
-    }
     struct work_item **items = &rank->merged_items[chunk][template_kind];
+    if (*items != NULL) {
+        return rank->merged_works[chunk][template_kind];
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        item_count += rank->templates[rank->layers[first + i].kind][template_kind].item_count;
+    }
+    *items = arena_array(&l->arena, struct work_item, item_count);
     if (*items == NULL) {
-        *items = arena_array(&l->arena, struct work_item, item_count);
-        if (*items == NULL) {
-            lower_fail(l, STATUS_NO_MEMORY, "out of memory for merged passes");
-            return;
-        }
-        for (uint32_t i = 0; i < count; i++) {
-            uint32_t at = kind == LOWER_FORWARD ? i : count - 1 - i;
-            const struct pass_template *made = &rank->templates[rank->layers[first + at].kind][template_kind];
-            for (uint32_t k = 0; k < made->item_count; k++) {
-                (*items)[filled++] = made->items[k];
-            }
-        }
-        rank->merged_works[chunk][template_kind] = builder_work_kernels(l->builder, *items, item_count);
+        lower_fail(l, STATUS_NO_MEMORY, "out of memory for merged passes");
+        return SCHED_NONE;
     }
-    uint32_t scratch = device_buffer(l, scratch_bytes, BUFFER_WORKSPACE, "pass");
-    uint32_t saved = SCHED_NONE;
-    if (kind == LOWER_FORWARD) {
-        double bytes = 0;
-        for (uint32_t i = 0; i < count; i++) {
-            bytes += ceil(activation_bytes(l, &rank->layers[first + i], micro_batch));
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = kind == LOWER_FORWARD ? i : count - 1 - i;
+        const struct pass_template *made = &rank->templates[rank->layers[first + at].kind][template_kind];
+        for (uint32_t k = 0; k < made->item_count; k++) {
+            (*items)[filled++] = made->items[k];
         }
-        saved = device_buffer(l, bytes, BUFFER_ACTIVATION, "saved for backward");
-        activation_of(l, &rank->layers[first], micro_batch)->buffer = saved;
     }
-    lower_next_acquires(l, saved);
+    rank->merged_works[chunk][template_kind] = builder_work_kernels(l->builder, *items, item_count);
+    return rank->merged_works[chunk][template_kind];
+}
+
+/* One op for the whole chunk (forward, or a whole backward). Its buffers are those of the layer passes. */
+static void emit_merged(struct lowering *l, uint32_t chunk, enum lower_pass_kind kind, uint32_t micro_batch)
+{
+    struct rank_state *rank = l->rank;
+    uint32_t first = rank->chunk_first_layer[chunk], count = rank->chunk_layer_count[chunk];
+    uint32_t scratch = device_buffer(l, merged_scratch_bytes(l, chunk, kind, micro_batch), BUFFER_WORKSPACE, "pass");
+    uint32_t work = merged_work(l, chunk, kind);
+    if (work == SCHED_NONE) {
+        return;
+    }
     lower_next_acquires(l, scratch);
     lower_next_acquires(l, rank->output);
-    enum op_phase phase = kind == LOWER_FORWARD    ? PHASE_FORWARD
-                          : kind == LOWER_BACKWARD ? PHASE_BACKWARD
-                                                   : PHASE_WEIGHT;
-    lowering_compute(l, rank->merged_works[chunk][template_kind], phase);
+    lowering_compute(l, work, kind == LOWER_FORWARD ? PHASE_FORWARD : PHASE_BACKWARD);
     builder_tag(l->builder, (uint16_t)micro_batch, (uint16_t)chunk, OP_TAG_NONE);
     release_at_last(l, scratch);
-    bool final_part = kind == LOWER_BACKWARD_WEIGHT || (kind == LOWER_BACKWARD && !l->request->order->splits_backward);
-    for (uint32_t i = 0; final_part && i < count; i++) {
-        struct lower_pass pass = { .layer = &rank->layers[first + i], .kind = kind, .micro_batch = micro_batch };
-        release_saved(l, &pass);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct lower_layer *layer = &rank->layers[first + i];
+        struct lower_pass pass = { .layer = layer, .kind = kind, .micro_batch = micro_batch };
+        if (kind == LOWER_FORWARD) {
+            uint32_t saved =
+                device_buffer(l, activation_bytes(l, layer, micro_batch), BUFFER_ACTIVATION, saved_label(layer));
+            activation_of(l, layer, micro_batch)->buffer = saved;
+            if (saved != SCHED_NONE) {
+                builder_acquire(l->builder, saved);
+            }
+        } else {
+            release_saved(l, &pass);
+        }
     }
 }
 
@@ -434,11 +507,11 @@ void lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kin
     if (final_part) {
         rank->weight_passes_done[chunk]++;
     }
-    if (chunk_merges(l, chunk, kind)) {
+    bool last = rank->weight_passes_done[chunk] == l->micro_batches;
+    if (chunk_merges(l, chunk, kind, final_part && last)) {
         emit_merged(l, chunk, kind, micro_batch);
         return;
     }
-    bool last = rank->weight_passes_done[chunk] == l->micro_batches;
     uint32_t count = rank->chunk_layer_count[chunk];
     for (uint32_t i = 0; i < count && l->status == STATUS_OK; i++) {
         uint32_t at = kind == LOWER_FORWARD ? i : count - 1 - i;

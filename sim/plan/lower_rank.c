@@ -67,7 +67,7 @@ uint32_t lower_space(struct lowering *l, enum space_kind kind)
             }
             snprintf(label, sizeof label, "storage of server %u", node);
             break;
-        case SPACE_KIND_COUNT: CHECK(!"a space kind"); break;
+        case SPACE_KIND_COUNT: check_failed("a space kind", __FILE__, __LINE__); break;
         }
         *known = builder_space(l->builder, kind, location, (uint64_t)capacity, parent, label);
     }
@@ -211,9 +211,10 @@ static enum status rank_arrays(struct lowering *l, struct rank_state *rank)
     rank->bucket_layers = arena_array(&l->arena, uint32_t, rank->layer_count);
     rank->bucket_buffers = arena_array(&l->arena, uint32_t, rank->layer_count);
     rank->full_gradient = arena_array(&l->arena, uint32_t, rank->layer_count);
+    rank->kept_gather = arena_array(&l->arena, uint32_t, rank->layer_count);
     if (rank->merged_items == NULL || rank->merged_works == NULL || rank->activations == NULL ||
         rank->boundary_in == NULL || rank->bucket_layers == NULL || rank->bucket_buffers == NULL ||
-        rank->full_gradient == NULL) {
+        rank->full_gradient == NULL || rank->kept_gather == NULL) {
         no_memory(l);
         return l->status;
     }
@@ -222,6 +223,7 @@ static enum status rank_arrays(struct lowering *l, struct rank_state *rank)
     }
     clear_ids(rank->boundary_in, (size_t)l->virtual_stages * l->micro_batches);
     clear_ids(rank->full_gradient, rank->layer_count);
+    clear_ids(rank->kept_gather, rank->layer_count);
     return STATUS_OK;
 }
 
@@ -246,6 +248,10 @@ enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, u
     rank->last_compute = SCHED_NONE;
     rank->last_data = SCHED_NONE;
     rank->output = SCHED_NONE;
+    rank->root_gather = SCHED_NONE;
+    rank->gather_stage = SCHED_NONE;
+    rank->reduce_stage = SCHED_NONE;
+    rank->reduce_op = SCHED_NONE;
     clear_ids(rank->queues, QUEUE_CLASS_COUNT);
     clear_ids(rank->spaces, SPACE_KIND_COUNT);
     clear_ids(rank->pass_ends, PASS_ENDS);

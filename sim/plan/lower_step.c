@@ -45,8 +45,10 @@ static uint32_t receive(struct lowering *l, bool backward, uint32_t producer, ui
         return SCHED_NONE;
     }
     const struct layer_graph *graph = &l->graphs[LAYER_TRANSFORMER];
-    uint32_t buffer = lower_buffer(l, SPACE_DEVICE, graph->boundary_bytes, BUFFER_BOUNDARY, 0,
-                                   backward ? "received gradient" : "received activation");
+    /* A received activation is its layer's saved input: it lives until the backward. A received gradient is only passing through. */
+    uint32_t buffer =
+        lower_buffer(l, SPACE_DEVICE, graph->boundary_bytes, backward ? BUFFER_BOUNDARY : BUFFER_ACTIVATION, 0,
+                     backward ? "received gradient" : "received activation");
     uint32_t queue = lane_queue(l, backward ? LANE_RECV_BACKWARD : LANE_RECV_FORWARD, peer);
     uint32_t work = builder_work_transfer(l->builder, l->boundary_send_bytes, false);
     uint32_t after = l->request->software->overlap_pipeline ? SCHED_NONE : rank->last_compute;
@@ -155,7 +157,7 @@ enum status lowering_walk(struct lowering *l)
         case STEP_BACKWARD_WEIGHT:
             lowering_chunk_pass(l, steps[i].chunk, LOWER_BACKWARD_WEIGHT, steps[i].micro_batch);
             break;
-        case STEP_KIND_COUNT: CHECK(!"a step kind"); break;
+        case STEP_KIND_COUNT: check_failed("a step kind", __FILE__, __LINE__); break;
         }
     }
     lowering_end_step(l);

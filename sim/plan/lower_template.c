@@ -41,7 +41,7 @@ static enum opcode collective_opcode(enum layer_collective collective)
     case LAYER_REDUCE_SCATTER: return OP_REDUCE_SCATTER;
     case LAYER_NO_COLLECTIVE: break;
     }
-    CHECK(!"a layer collective");
+    check_failed("a layer collective", __FILE__, __LINE__);
     return OP_MARK;
 }
 
@@ -96,8 +96,10 @@ static void add_collective(struct maker *maker, const struct rank_state *rank, c
         .phase = PHASE_TENSOR_COMM,
         .beside = beside,
     };
-    made->items[made->item_count++] = (struct work_item){ .index = work, .kind = ITEM_COLLECTIVE };
-    /* A merged item cannot say which collective it is, and phantoms' partners only exist when folded. */
+    made->items[made->item_count++] = (struct work_item){ .index = work,
+                                                          .kind = ITEM_COLLECTIVE,
+                                                          .passes = (uint16_t)collective_opcode(op->collective) };
+    /* Phantoms' partners only exist when folded. */
     made->mergeable = made->mergeable && !beside && rank->groups.tensor_present == 1;
 }
 

@@ -164,7 +164,7 @@ static void add_notes(struct scenario *scenario)
 
 enum status scenario_from_json(struct scenario *scenario, const struct json *root, struct error *error)
 {
-    int64_t gpus;
+    int64_t gpus = 0;
     enum status status;
     memset(scenario, 0, sizeof *scenario);
     TRY_OR_FAIL(scenario_known_keys(root, "", error));

@@ -1,3 +1,4 @@
+/* The one list of scenario keys. */
 #include "sim/plan/scenario_keys.h"
 
 #include <string.h>

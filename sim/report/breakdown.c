@@ -39,49 +39,81 @@ static void charge(struct stage_times *times, enum time_class cause, struct span
     }
 }
 
-/* The gates of an op that is not on the compute queue, as causes of waiting for it. */
-static void charge_gates(struct stage_times *times, const struct sched_op *op, const struct op_times *t,
-                         struct span *span)
+/* How far back causes are followed: waits behind waits, and ops looked at to find the one ahead in a queue. */
+enum { DEPTH_MAX = 32, LOOK_BACK_MAX = 4096 };
+
+struct tracer {
+    struct stage_times *times;
+    const struct schedule *s;
+    const struct timeline *timeline;
+    uint32_t first_op; /* of the rank */
+};
+
+/* The op ahead of `index` in its queue, or the one before it that the host waits for; SCHED_NONE. */
+static uint32_t look_back(const struct tracer *t, uint32_t index, bool host)
 {
-    charge(times, TIME_HOST_ISSUE, span, t->issued_ps);
-    charge(times, op_time_class(op), span, t->ready_ps); /* behind others of its own queue */
-    charge(times, TIME_BUBBLE, span, t->matched_ps);
-    charge(times, TIME_MEMORY_WAIT, span, t->start_ps);
-    charge(times, op_time_class(op), span, t->end_ps);
+    uint32_t queue = t->s->ops[index].queue;
+    for (uint32_t i = index; i > t->first_op && index - i < LOOK_BACK_MAX; i--) {
+        const struct sched_op *op = &t->s->ops[i - 1];
+        if (host ? (op->flags & (OP_FLAG_HOST_WAITS | OP_FLAG_BUSY_HOST)) != 0 : op->queue == queue) {
+            return i - 1;
+        }
+    }
+    return SCHED_NONE;
 }
 
-/* The dependency that ended last is what the op waited for. */
-static uint32_t last_dependency(const struct schedule *s, const struct timeline *timeline, const struct sched_op *op)
+/* The dependency or queue neighbour that ended last is what the op waited for. */
+static uint32_t last_before(const struct tracer *t, uint32_t index)
 {
-    uint32_t last = SCHED_NONE;
+    const struct sched_op *op = &t->s->ops[index];
+    uint32_t last = look_back(t, index, false);
     for (uint32_t i = 0; i < op->dependency_count; i++) {
-        uint32_t d = s->dependencies[op->first_dependency + i];
-        if (last == SCHED_NONE || timeline->ops[d].end_ps > timeline->ops[last].end_ps) {
+        uint32_t d = t->s->dependencies[op->first_dependency + i];
+        if (last == SCHED_NONE || t->timeline->ops[d].end_ps > t->timeline->ops[last].end_ps) {
             last = d;
         }
     }
     return last;
 }
 
-static void charge_idle(struct stage_times *times, const struct schedule *s, const struct timeline *timeline,
-                        uint32_t index, int64_t idle_from_ps)
+static void charge_run(const struct tracer *t, uint32_t index, struct span *span, unsigned depth);
+
+/* Causes from span->from_ps until op `index` starts: the host and what the host waited for; what stood before it and that op's own causes; partners; memory. */
+static void charge_wait(const struct tracer *t, uint32_t index, struct span *span, unsigned depth)
 {
-    const struct sched_op *op = &s->ops[index];
-    const struct op_times *t = &timeline->ops[index];
-    struct span span = { idle_from_ps, t->start_ps };
-    charge(times, TIME_HOST_ISSUE, &span, t->issued_ps);
-    uint32_t dependency = last_dependency(s, timeline, op);
-    if (dependency != SCHED_NONE && timeline->ops[dependency].end_ps > span.from_ps) {
-        charge_gates(times, &s->ops[dependency], &timeline->ops[dependency], &span);
+    const struct op_times *times = &t->timeline->ops[index];
+    if (times->start_ps <= span->from_ps || depth == 0) {
+        return;
     }
-    charge(times, TIME_BUBBLE, &span, t->matched_ps);
-    charge(times, TIME_MEMORY_WAIT, &span, t->start_ps);
+    if (times->issued_ps > span->from_ps) {
+        uint32_t awaited = look_back(t, index, true);
+        if (awaited != SCHED_NONE && t->timeline->ops[awaited].end_ps <= times->issued_ps) {
+            charge_run(t, awaited, span, depth - 1);
+        }
+        charge(t->times, TIME_HOST_ISSUE, span, times->issued_ps);
+    }
+    uint32_t before = last_before(t, index);
+    if (before != SCHED_NONE && times->ready_ps > span->from_ps) {
+        charge_run(t, before, span, depth - 1);
+    }
+    charge(t->times, TIME_BUBBLE, span, times->matched_ps);
+    charge(t->times, TIME_MEMORY_WAIT, span, times->start_ps);
+}
+
+/* ... until it ends. */
+static void charge_run(const struct tracer *t, uint32_t index, struct span *span, unsigned depth)
+{
+    if (t->timeline->ops[index].end_ps > span->from_ps && span->from_ps < span->to_ps) {
+        charge_wait(t, index, span, depth);
+        charge(t->times, op_time_class(&t->s->ops[index]), span, t->timeline->ops[index].end_ps);
+    }
 }
 
 void breakdown_rank(struct stage_times *times, const struct schedule *s, const struct timeline *timeline, uint32_t rank)
 {
     const struct sched_rank *r = &s->ranks[rank];
     *times = (struct stage_times){ .rank = rank };
+    const struct tracer tracer = { .times = times, .s = s, .timeline = timeline, .first_op = r->first_op };
     int64_t idle_from_ps = 0;
     for (uint32_t i = r->first_op; i < r->first_op + r->op_count; i++) {
         const struct sched_op *op = &s->ops[i];
@@ -91,16 +123,20 @@ void breakdown_rank(struct stage_times *times, const struct schedule *s, const s
         if (s->queues[op->queue].queue_class != QUEUE_COMPUTE) {
             continue;
         }
-        charge_idle(times, s, timeline, i, idle_from_ps);
+        struct span span = { idle_from_ps, t->start_ps };
+        charge_wait(&tracer, i, &span, DEPTH_MAX);
+        charge(times, TIME_BUBBLE, &span, t->start_ps); /* what stood before it ended before it was ready */
         times->exposed_s[op_time_class(op)] += busy_s;
         idle_from_ps = t->end_ps > idle_from_ps ? t->end_ps : idle_from_ps;
     }
-    /* After its last kernel a rank waits for its own last transfers, then for the others. */
+    /* After its last kernel a rank waits for its own last transfer and what that waited for, then for the others. */
     struct span tail = { idle_from_ps, timeline->end_ps };
+    uint32_t last = SCHED_NONE;
     for (uint32_t i = r->first_op; i < r->first_op + r->op_count; i++) {
-        if (timeline->ops[i].end_ps > tail.from_ps) {
-            charge_gates(times, &s->ops[i], &timeline->ops[i], &tail);
-        }
+        last = last == SCHED_NONE || timeline->ops[i].end_ps > timeline->ops[last].end_ps ? i : last;
+    }
+    if (last != SCHED_NONE) {
+        charge_run(&tracer, last, &tail, DEPTH_MAX);
     }
     charge(times, TIME_BUBBLE, &tail, timeline->end_ps);
     times->busy_s[TIME_BUBBLE] = times->exposed_s[TIME_BUBBLE];

@@ -167,8 +167,8 @@ void csv_stages(const struct result *result, const struct result_input *input, s
             put_real(out, c < TIME_CLASS_COUNT ? times->exposed_s[c] : times->busy_s[c - TIME_CLASS_COUNT]);
         }
         uint32_t space = 0;
-        while (space < s->space_count && (s->spaces[space].kind != SPACE_DEVICE ||
-                                          s->spaces[space].location != s->devices[rank->first_device])) {
+        while (space < s->space_count &&
+               (s->spaces[space].kind != SPACE_DEVICE || s->spaces[space].location != s->devices[rank->first_device])) {
             space++;
         }
         if (space < s->space_count) {

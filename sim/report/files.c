@@ -103,7 +103,8 @@ static enum status collect_memory(struct output *output, struct error *error)
 
 static enum status collect_links(struct output *output, struct error *error)
 {
-    uint32_t count = output->result->link_count < TRACE_LINKS_MAX ? output->result->link_count : TRACE_LINKS_MAX;
+    uint32_t chosen[TRACE_LINKS_MAX];
+    uint32_t count = link_series_choose(output->result, output->input, TRACE_LINKS_MAX, chosen);
     if (count == 0) {
         return STATUS_OK;
     }
@@ -112,7 +113,7 @@ static enum status collect_links(struct output *output, struct error *error)
         return no_memory(error);
     }
     output->link_count = count;
-    return link_series_compute(output->result, output->input, count, &output->arena, output->links, error);
+    return link_series_compute(output->result, output->input, chosen, count, &output->arena, output->links, error);
 }
 
 /* ---- counters of the trace ---- */
@@ -133,8 +134,7 @@ static enum status memory_counter(struct output *output, const struct memory_ser
     const struct schedule *s = output->input->schedule;
     size_t count = (size_t)series->count * BUFFER_CLASS_COUNT;
     double *values = arena_array(&output->arena, double, count);
-    char *name =
-        arena_printf(&output->arena, "memory of %s (GiB)", sched_label(s, s->spaces[series->space].label));
+    char *name = arena_printf(&output->arena, "memory of %s (GiB)", sched_label(s, s->spaces[series->space].label));
     if (values == NULL || name == NULL) {
         return no_memory(error);
     }
@@ -219,8 +219,8 @@ static const char *path_of(const struct output *output, const char *name, char p
 static enum status write_text(const struct output *output, const char *name, struct strbuf *text, struct error *error)
 {
     char path[PATH_BYTES];
-    enum status status = text->failed ? no_memory(error)
-                                      : file_write(path_of(output, name, path), text->text, text->length, error);
+    enum status status =
+        text->failed ? no_memory(error) : file_write(path_of(output, name, path), text->text, text->length, error);
     strbuf_free(text);
     *text = (struct strbuf){ 0 };
     return status;
@@ -241,26 +241,11 @@ static enum status write_tables(struct output *output, struct error *error)
     return write_text(output, "stages.csv", &out, error);
 }
 
-static enum status write_plots(struct output *output, struct error *error)
-{
-    const struct plot_input plot = {
-        .result = output->result,
-        .input = output->input,
-        .memory = output->memory,
-        .memory_count = output->memory_count,
-        .links = output->links,
-        .link_count = output->link_count,
-        .folder = output->options->folder,
-        .note = output->options->note,
-        .note_bytes = output->options->note_bytes,
-    };
-    return plots_write(&plot, error);
-}
-
 enum status files_write(const struct result *result, const struct result_input *input,
                         const struct files_options *options, struct error *error)
 {
     struct output output = { .result = result, .input = input, .options = options };
+    struct plots plots;
     enum status status = STATUS_OK;
     char path[PATH_BYTES];
     if (options->note != NULL && options->note_bytes > 0) {
@@ -279,9 +264,23 @@ enum status files_write(const struct result *result, const struct result_input *
     TRY_OR_FAIL(folder_make(options->folder, error));
     TRY_OR_FAIL(collect_memory(&output, error));
     TRY_OR_FAIL(collect_links(&output, error));
-    TRY_OR_FAIL(write_tables(&output, error));
-    TRY_OR_FAIL(write_trace(&output, path_of(&output, "trace.json.gz", path), error));
-    status = write_plots(&output, error);
+    const struct plot_input plot = {
+        .result = result,
+        .input = input,
+        .memory = output.memory,
+        .memory_count = output.memory_count,
+        .links = output.links,
+        .link_count = output.link_count,
+        .folder = options->folder,
+        .note = options->note,
+        .note_bytes = options->note_bytes,
+    };
+    TRY_OR_FAIL(plots_start(&plots, &plot, error)); /* gnuplot draws while the tables are written */
+    status = write_tables(&output, error);
+    if (status == STATUS_OK) {
+        status = write_trace(&output, path_of(&output, "trace.json.gz", path), error);
+    }
+    plots_finish(&plots);
 fail:
     arena_free(&output.arena);
     return status;

@@ -1,11 +1,14 @@
 #include "sim/report/link_series.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "sim/base/array.h"
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 #include "sim/engine/cost_table.h"
+
+#define LEAST_SHARE 1e-4 /* of what a link could move in the step */
 
 struct edge {
     int64_t time_ps;
@@ -38,7 +41,7 @@ static enum status collect(struct edges *edges, const struct result_input *input
         const struct op_cost *cost = &table->costs[table->op_costs[i]];
         uint32_t match = s->ops[i].match;
         const struct op_times *t = &input->timeline->ops[i];
-        if (t->end_ps <= t->start_ps || (match != SCHED_NONE && counted[match] != 0)) {
+        if (t->end_ps <= t->start_ps || t->end_ps == TIME_NEVER_PS || (match != SCHED_NONE && counted[match] != 0)) {
             continue;
         }
         if (match != SCHED_NONE) {
@@ -90,10 +93,39 @@ static enum status integrate(const struct edges *edges, uint32_t link_count, str
     return STATUS_OK;
 }
 
-enum status link_series_compute(const struct result *result, const struct result_input *input, uint32_t link_count,
-                                struct arena *arena, struct link_series *series, struct error *error)
+/* Within a thousandth: folded ranks leave rounding in the sums. */
+static bool are_alike(const struct result *result, const struct cluster *cluster, uint32_t a, uint32_t b)
 {
-    CHECK(link_count <= result->link_count);
+    const struct link_traffic *x = &result->links[a], *y = &result->links[b];
+    return cluster->resources[x->resource].kind == cluster->resources[y->resource].kind &&
+           fabs(x->bytes - y->bytes) <= 1e-3 * x->bytes;
+}
+
+uint32_t link_series_choose(const struct result *result, const struct result_input *input, uint32_t most,
+                            uint32_t *chosen)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < result->link_count && count < most; i++) {
+        const struct link_traffic *link = &result->links[i];
+        double could_bytes = input->cluster->resources[link->resource].capacity * result->step_time_s;
+        uint32_t k = 0;
+        if (count > 0 && link->bytes < LEAST_SHARE * could_bytes) {
+            continue; /* a few bytes of bookkeeping: nothing to see */
+        }
+        while (k < count && !are_alike(result, input->cluster, chosen[k], i)) {
+            k++;
+        }
+        if (k == count) {
+            chosen[count++] = i;
+        }
+    }
+    return count;
+}
+
+enum status link_series_compute(const struct result *result, const struct result_input *input, const uint32_t *chosen,
+                                uint32_t chosen_count, struct arena *arena, struct link_series *series,
+                                struct error *error)
+{
     struct cost_table table = { 0 };
     struct edges edges = { 0 };
     uint32_t *slot = arena_array(arena, uint32_t, input->cluster->resource_count);
@@ -105,14 +137,18 @@ enum status link_series_compute(const struct result *result, const struct result
     for (uint32_t r = 0; r < input->cluster->resource_count; r++) {
         slot[r] = SCHED_NONE;
     }
-    for (uint32_t l = 0; l < link_count; l++) {
-        slot[result->links[l].resource] = l;
-        series[l] = (struct link_series){ .resource = result->links[l].resource };
+    for (uint32_t l = 0; l < chosen_count; l++) {
+        CHECK(chosen[l] < result->link_count);
+        slot[result->links[chosen[l]].resource] = l;
+        series[l] = (struct link_series){ .resource = result->links[chosen[l]].resource };
+        for (uint32_t i = 0; i < result->link_count; i++) {
+            series[l].alike += are_alike(result, input->cluster, chosen[l], i);
+        }
     }
     TRY_OR_FAIL(cost_table_build(&table, input->schedule, input->cluster, input->software, error));
     TRY_OR_FAIL(collect(&edges, input, &table, slot, counted, error));
     qsort(edges.items, edges.count, sizeof *edges.items, by_slot_and_time);
-    status = integrate(&edges, link_count, arena, series, error);
+    status = integrate(&edges, chosen_count, arena, series, error);
 fail:
     array_free(&edges);
     cost_table_free(&table);

@@ -3,7 +3,8 @@
  * Times of a stage. The compute queue of a rank is, at every instant of the step, in exactly one state; their sum is the step time:
  *   busy with a kernel (compute, recompute, optimizer) or with a collective that holds the queue;
  *   idle, and then the cause is that of the op which comes next: the host has not issued it (host_issue); it waits for a transfer or collective that runs (pipeline_comm, tensor_comm, data_comm,
- *   offload: the *exposed* parts), for partners that are not ready (bubble), or for memory (memory_wait).
+ *   offload: the *exposed* parts), for partners that are not ready (bubble), or for memory (memory_wait). Where it waits for an op that waits itself (behind others in a queue, or the host
+ *   for an op it synchronises with), that op's causes count.
  * The busy times of the other queues are reported beside it; busy - exposed is what was hidden. */
 #ifndef MEMWALL_REPORT_RESULT_H
 #define MEMWALL_REPORT_RESULT_H

@@ -16,7 +16,8 @@ void text_table_cell(struct text_table *table, const char *format, ...)
     va_end(arguments);
     char *cell = text.failed ? NULL : arena_text(&table->arena, text.text != NULL ? text.text : "");
     strbuf_free(&text);
-    if (cell == NULL || array_grow((void **)&table->items, table->count, &table->capacity, 1, sizeof *table->items, NULL) != STATUS_OK) {
+    if (cell == NULL || array_grow((void **)&table->items, table->count, &table->capacity, 1, sizeof *table->items,
+                                   NULL) != STATUS_OK) {
         table->failed = true;
         return;
     }

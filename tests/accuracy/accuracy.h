@@ -40,8 +40,11 @@ static inline void simulated_memory(struct simulated *out, const struct schedule
     }
 }
 
+/* What else a program wants to know of a simulated step; both are borrowed for the call. */
+typedef void simulated_visit(void *context, const struct schedule *schedule, const struct timeline *timeline);
+
 /* Prints the complaint and leaves ran false when the scenario cannot be simulated. A step that does not fit counts as run with its memory figures and step_s 0. */
-static inline struct simulated simulate(const char *text)
+static inline struct simulated simulate_and_visit(const char *text, simulated_visit *visit, void *context)
 {
     struct simulated out = { 0 };
     struct json_document *document = NULL;
@@ -91,6 +94,9 @@ static inline struct simulated simulate(const char *text)
             out.exposed_s[c] = result.stages[0].exposed_s[c];
         }
         result_free(&result);
+        if (visit != NULL) {
+            visit(context, &schedule, &timeline);
+        }
     } else {
         char message[2048];
         printf("cannot simulate: %s\n  %s\n", error_text(&error, message, sizeof message), text);
@@ -106,6 +112,11 @@ static inline struct simulated simulate(const char *text)
     }
     json_free(document);
     return out;
+}
+
+static inline struct simulated simulate(const char *text)
+{
+    return simulate_and_visit(text, NULL, NULL);
 }
 
 /* Relative errors of a set of rows. */

@@ -1,5 +1,6 @@
-/* hold(N): N pending events, each puts itself in again after an exponential(1) delay. Against a plain binary heap of the same
- * indexed kind (same keys, same positions, same cancel ability), pop then push. Fails when slower than the twin by more than noise. */
+/* hold(N): N pending events, each puts itself in again after an exponential(1) delay. Against a plain binary heap of
+ * the same indexed kind (same keys, same positions, same cancel ability), pop then push. Fails when slower than the
+ * twin by more than noise. */
 #include <math.h>
 
 #include "sim/base/check.h"

@@ -1,5 +1,6 @@
-/* Max-min solves: 256 flows, three of 64 links each, wholly re-solved (every capacity changes), against textbook progressive filling on compressed rows;
- * then what an event costs: one flow leaves and one comes, with and without crowding. */
+/* Max-min solves: 256 flows, three of 64 links each, wholly re-solved (every capacity changes), against textbook
+ * progressive filling on compressed rows; then what an event costs: one flow leaves and one comes, with and without
+ * crowding. */
 #include <math.h>
 
 #include "sim/base/check.h"

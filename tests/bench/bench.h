@@ -1,5 +1,5 @@
-/* The frame of a benchmark: rivals run in turn, round after round, and medians and ratios are printed: this machine's speed drifts, so only what ran side
- * by side compares. */
+/* The frame of a benchmark: rivals run in turn, round after round, and medians and ratios are printed: this
+ * machine's speed drifts, so only what ran side by side compares. */
 #ifndef MEMWALL_TESTS_BENCH_H
 #define MEMWALL_TESTS_BENCH_H
 

@@ -1,5 +1,5 @@
-/* The block allocators against plain lists that are searched from end to end: same addresses, same sizes, same figures. Half of the rounds run wet, on a
- * backing that keeps its own books and sometimes refuses. */
+/* The block allocators against plain lists that are searched from end to end: same addresses, same sizes, same
+ * figures. Half of the rounds run wet, on a backing that keeps its own books and sometimes refuses. */
 #include "sim/core/blockalloc.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,9 +1,10 @@
 /* The max-min solver, fed with changes, against textbook progressive filling over everything, in long double.
  *
- * Tolerance: both sides add some thousand terms of like size; double rounding gives 1e3 * 2^-53 = 1e-13 of a capacity. A level is a remainder of a
- * capacity over a remainder of weights; with weights and coefficients in [0.1, 10] and at most 60 variables a remainder is at least 1e-4 / 60 of its
- * whole, so rates agree to 1e-13 * 6e5 = 6e-8 in the very worst case and to 1e-9 in what random systems reach. Levels merged as equal add 1e-12 each.
- * The wild rounds, with twelve decades of weights, check feasibility and the max-min property itself instead. */
+ * Tolerance: both sides add some thousand terms of like size; double rounding gives 1e3 * 2^-53 = 1e-13 of a
+ * capacity. A level is a remainder of a capacity over a remainder of weights; with weights and coefficients in [0.1,
+ * 10] and at most 60 variables a remainder is at least 1e-4 / 60 of its whole, so rates agree to 1e-13 * 6e5 = 6e-8
+ * in the very worst case and to 1e-9 in what random systems reach. Levels merged as equal add 1e-12 each. The wild
+ * rounds, with twelve decades of weights, check feasibility and the max-min property itself instead. */
 #include "sim/core/maxmin.h"
 #include "tests/fuzz/fuzz.h"
 

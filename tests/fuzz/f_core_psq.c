@@ -1,13 +1,13 @@
 /* Virtual-time processor sharing against a plain list in which every change settles every flow, in long double.
  *
- * Tolerance: an end is a whole picosecond, so two correct ways may differ by one, and the flow that ends one picosecond later has shifted all later ends
- * by as much again, at most; beyond that, rounding of V: 2^-53 of V per change, 2000 changes, V up to the longest work done at the highest level.
- * The twin is told the queue's ends and checks that at each the flow had its work done to within what all may do in two picoseconds
- * plus 1e-9 of its work; so nothing adds up. */
+ * Tolerance: the twin is told the queue's ends, and checks that at each of them the flow had its work done to within
+ * what it does in two picoseconds (an end is a whole one) and rounding: of the tag and of the difference, 2^-53 of
+ * each, and 2^-53 of every term that V is made of, together of V; four parts, and as much again for the level's own
+ * rounding: 2^-50. So nothing adds up. */
 #include "sim/core/psq.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { SLOTS = 40 };
+enum { SLOTS = 40, STEPS = 2000 };
 
 static struct twin {
     bool is_here[SLOTS];
@@ -37,10 +37,11 @@ static void twin_advance(int64_t now_ps)
     twin.last_ps = now_ps;
 }
 
-/* What flow s may be off by. */
-static long double slack(unsigned s)
+/* What flow s may be off by: two picoseconds, and rounding. */
+static long double slack(const struct psq *queue, unsigned s)
 {
-    return 2 * twin_level() * twin.weight[s] + 1e-9L * (twin.work[s] + 1e-3L);
+    long double virtual_max = queue->virtual_units.high + twin.work[s] / twin.weight[s];
+    return twin.weight[s] * (2 * twin_level() + 0x1p-50L * virtual_max);
 }
 
 static void check_all(const struct psq *queue, int64_t now_ps)
@@ -51,7 +52,7 @@ static void check_all(const struct psq *queue, int64_t now_ps)
         if (twin.is_here[s]) {
             count++;
             EXPECT_REAL(psq_rate(queue, s), (double)(twin_level() * twin.weight[s] * 1e12L), 1e-11);
-            EXPECT(fabsl((long double)psq_left(queue, now_ps, s) - fmaxl(twin.left[s], 0)) <= slack(s));
+            EXPECT(fabsl((long double)psq_left(queue, now_ps, s) - fmaxl(twin.left[s], 0)) <= slack(queue, s));
         }
     }
     EXPECT_INT(psq_count(queue), count);
@@ -60,14 +61,13 @@ static void check_all(const struct psq *queue, int64_t now_ps)
 static void take(struct psq *queue, int64_t due_ps)
 {
     uint32_t slot = UINT32_MAX;
-    /* One picosecond before nobody may have been done for longer than rounding explains. */
     twin_advance(due_ps);
     EXPECT(psq_take(queue, due_ps, &slot));
     EXPECT(slot < SLOTS && twin.is_here[slot]);
     if (slot < SLOTS) {
-        EXPECT(fabsl(twin.left[slot]) <= slack(slot));
+        EXPECT(fabsl(twin.left[slot]) <= slack(queue, slot));
         for (unsigned s = 0; s < SLOTS; s++) {
-            EXPECT(!twin.is_here[s] || twin.left[s] >= -slack(s));
+            EXPECT(!twin.is_here[s] || twin.left[s] >= -slack(queue, s));
         }
         twin.is_here[slot] = false;
     }
@@ -84,7 +84,7 @@ static void round_of(uint64_t seed)
     twin.capacity = pow(10, 10 + (double)test_below(&random, 4));
     twin.level_max = test_below(&random, 2) == 0 ? INFINITY : twin.capacity * test_unit(&random);
     EXPECT_INT(psq_init(&queue, &arena, SLOTS, twin.capacity, twin.level_max, NULL), STATUS_OK);
-    for (unsigned step = 0; step < 2000 && test_failures == 0; step++) {
+    for (unsigned step = 0; step < STEPS && test_failures == 0; step++) {
         unsigned slot = (unsigned)test_below(&random, SLOTS);
         int64_t due_ps = psq_next_ps(&queue),
                 later_ps = now_ps + (int64_t)test_below(&random, (uint64_t)(work_max / 4) + 2);
@@ -111,7 +111,7 @@ static void round_of(uint64_t seed)
             psq_add(&queue, now_ps, slot, twin.work[slot], twin.weight[slot]);
         } else if (test_below(&random, 3) == 0) {
             long double left = psq_remove(&queue, now_ps, slot);
-            EXPECT(fabsl(left - fmaxl(twin.left[slot], 0)) <= slack(slot));
+            EXPECT(fabsl(left - fmaxl(twin.left[slot], 0)) <= slack(&queue, slot));
             twin.is_here[slot] = false;
         }
         check_all(&queue, now_ps);

@@ -1,5 +1,5 @@
-/* The frame of a fuzz program: argv[1] seconds (default 2), argv[2] seed (default 1). Rounds get seeds of their own, so that a finding is repeated by
- * its printed seed alone: `f_x 0 SEED` runs exactly that round. */
+/* The frame of a fuzz program: argv[1] seconds (default 2), argv[2] seed (default 1). Rounds get seeds of their own,
+ * so that a finding is repeated by its printed seed alone: `f_x 0 SEED` runs exactly that round. */
 #ifndef MEMWALL_TESTS_FUZZ_H
 #define MEMWALL_TESTS_FUZZ_H
 

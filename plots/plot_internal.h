@@ -1,0 +1,44 @@
+/* What the makers of single pictures share. */
+#ifndef MEMWALL_PLOTS_PLOT_INTERNAL_H
+#define MEMWALL_PLOTS_PLOT_INTERNAL_H
+
+#include "plots/plot.h"
+
+/* Okabe and Ito's palette, by how dark it prints. */
+#define PLOT_YELLOW     "#F0E442"
+#define PLOT_SKY        "#56B4E9"
+#define PLOT_ORANGE     "#E69F00"
+#define PLOT_PURPLE     "#CC79A7"
+#define PLOT_GREEN      "#009E73"
+#define PLOT_VERMILLION "#D55E00"
+#define PLOT_BLUE       "#0072B2"
+#define PLOT_BLACK      "#000000"
+#define PLOT_PALE       "#E4E4E4"
+#define PLOT_GREY       "#8C8C8C"
+
+enum { PLOT_PIXELS = 1600 /* finest horizontal detail worth drawing */ };
+
+/* A picture under construction: the data file's text and the script's. */
+struct picture {
+    const char *name;     /* "timeline" */
+    double width, height; /* pixels of the SVG; the PNG has twice as many */
+    struct strbuf data, script;
+};
+
+/* A unit for times up to `longest_s`: factor from seconds, and its name. */
+struct time_unit {
+    double per_s;
+    const char *name; /* "s", "ms", "us" */
+};
+struct time_unit plot_time_unit(double longest_s);
+
+/* Text for a gnuplot string in double quotes without enhanced markup. */
+void plot_quoted(struct strbuf *out, const char *text);
+
+/* Each fills a picture; nothing to draw leaves the script empty. */
+enum status plot_timeline(const struct plot_input *input, struct picture *picture, struct error *error);
+enum status plot_memory(const struct plot_input *input, struct picture *picture, struct error *error);
+enum status plot_links(const struct plot_input *input, struct picture *picture, struct error *error);
+enum status plot_breakdown(const struct plot_input *input, struct picture *picture, struct error *error);
+
+#endif

@@ -1,0 +1,160 @@
+/* Lanes: classes of resources that fill up together. Two resources are of one class when the same records use them, each taking the same share of their
+ * capacities, and they are of one kind. Found by hashing each resource's list of (record, share), then comparing lists. */
+#include <string.h>
+
+#include "sim/base/check.h"
+#include "sim/engine/cost_internal.h"
+
+struct share {
+    uint32_t cost;
+    double part; /* coefficient / capacity */
+};
+
+struct lane_finder {
+    struct cost_table *table;
+    const struct cluster *cluster;
+    uint32_t *first; /* [resource_count + 1] into shares */
+    struct share *shares;
+    uint64_t *hashes;  /* [resource_count] */
+    uint32_t *buckets; /* resource that made the lane, or SCHED_NONE */
+    uint32_t bucket_mask;
+    uint32_t *lane_makers; /* [lane_count]: resource */
+};
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 29;
+}
+
+static enum status prepare(struct lane_finder *f, struct arena *scratch, struct error *error)
+{
+    struct cost_table *table = f->table;
+    uint32_t resources = table->resource_count, buckets = 16, used = 0;
+    f->first = arena_array(scratch, uint32_t, (size_t)resources + 1);
+    f->shares = arena_array(scratch, struct share, table->use_count);
+    f->hashes = arena_array(scratch, uint64_t, resources);
+    f->lane_makers = arena_array(scratch, uint32_t, resources);
+    table->lanes = arena_array(&table->arena, uint32_t, resources);
+    table->lane_scales = arena_array(&table->arena, double, resources);
+    if (f->first == NULL || f->shares == NULL || f->hashes == NULL || f->lane_makers == NULL || table->lanes == NULL ||
+        table->lane_scales == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the lanes of %u resources", resources);
+    }
+    for (uint32_t u = 0; u < table->use_count; u++) {
+        used += f->first[table->uses[u].resource + 1]++ == 0;
+    }
+    for (uint32_t r = 0; r < resources; r++) {
+        f->first[r + 1] += f->first[r];
+    }
+    while (buckets < 2 * used) {
+        buckets *= 2;
+    }
+    f->bucket_mask = buckets - 1;
+    f->buckets = arena_array(scratch, uint32_t, buckets);
+    if (f->buckets == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the lanes of %u resources", resources);
+    }
+    memset(f->buckets, 0xff, buckets * sizeof *f->buckets);
+    return STATUS_OK;
+}
+
+/* Turn records' uses into resources' shares. */
+static enum status list_shares(struct lane_finder *f, struct arena *scratch, struct error *error)
+{
+    const struct cost_table *table = f->table;
+    uint32_t *next = arena_array(scratch, uint32_t, table->resource_count);
+    if (next == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the lanes of %u resources", table->resource_count);
+    }
+    for (uint32_t c = 0; c < table->cost_count; c++) {
+        const struct op_cost *cost = &table->costs[c];
+        for (uint32_t u = cost->first_use; u < cost->first_use + cost->use_count; u++) {
+            uint32_t r = table->uses[u].resource;
+            struct share *share = &f->shares[f->first[r] + next[r]++];
+            uint64_t bits;
+            share->cost = c;
+            share->part = table->uses[u].coefficient / table->capacities[r];
+            memcpy(&bits, &share->part, sizeof bits);
+            f->hashes[r] = mix(mix(f->hashes[r], c), bits);
+        }
+    }
+    return STATUS_OK;
+}
+
+static bool fill_together(const struct lane_finder *f, uint32_t a, uint32_t b)
+{
+    uint32_t count = f->first[a + 1] - f->first[a];
+    if (f->hashes[a] != f->hashes[b] || count != f->first[b + 1] - f->first[b] ||
+        f->cluster->resources[a].kind != f->cluster->resources[b].kind) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct share *x = &f->shares[f->first[a] + i], *y = &f->shares[f->first[b] + i];
+        if (x->cost != y->cost || memcmp(&x->part, &y->part, sizeof x->part) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void classify(struct lane_finder *f)
+{
+    struct cost_table *table = f->table;
+    for (uint32_t r = 0; r < table->resource_count; r++) {
+        table->lanes[r] = SCHED_NONE;
+        if (f->first[r + 1] == f->first[r]) {
+            continue;
+        }
+        uint32_t at = (uint32_t)f->hashes[r] & f->bucket_mask;
+        while (f->buckets[at] != SCHED_NONE && !fill_together(f, f->buckets[at], r)) {
+            at = (at + 1) & f->bucket_mask;
+        }
+        if (f->buckets[at] == SCHED_NONE) {
+            f->buckets[at] = r;
+            f->lane_makers[table->lane_count] = r;
+            table->lanes[r] = table->lane_count++;
+        }
+        uint32_t maker = f->buckets[at];
+        table->lanes[r] = table->lanes[maker];
+        table->lane_scales[r] = table->capacities[r] / table->capacities[maker];
+    }
+}
+
+/* Records in lanes: only the uses of lane makers are left. */
+static enum status list_lane_uses(struct lane_finder *f, struct error *error)
+{
+    struct cost_table *table = f->table;
+    table->lane_uses = arena_array(&table->arena, struct maxmin_use, table->use_count);
+    table->lane_capacities = arena_array(&table->arena, double, table->lane_count);
+    if (table->lane_uses == NULL || table->lane_capacities == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory for %u lanes", table->lane_count);
+    }
+    for (uint32_t l = 0; l < table->lane_count; l++) {
+        table->lane_capacities[l] = table->capacities[f->lane_makers[l]];
+    }
+    for (uint32_t c = 0; c < table->cost_count; c++) {
+        struct op_cost *cost = &table->costs[c];
+        cost->first_lane_use = table->lane_use_count;
+        for (uint32_t u = 0; u < cost->use_count; u++) {
+            struct maxmin_use use = table->uses[cost->first_use + u];
+            if (f->lane_makers[table->lanes[use.resource]] == use.resource) {
+                use.resource = table->lanes[use.resource];
+                table->lane_uses[table->lane_use_count++] = use;
+                cost->lane_use_count++;
+                cost->lane_resident_count += u < cost->resident_count;
+            }
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status cost_make_lanes(struct cost_table *table, const struct cluster *cluster, struct arena *scratch,
+                            struct error *error)
+{
+    struct lane_finder finder = { .table = table, .cluster = cluster };
+    TRY(prepare(&finder, scratch, error));
+    TRY(list_shares(&finder, scratch, error));
+    classify(&finder);
+    return list_lane_uses(&finder, error);
+}

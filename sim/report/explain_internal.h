@@ -1,0 +1,47 @@
+/* How the explain_*.c files fill an explanation. Functions never fail by themselves: running out of memory shows in explanation.failed. */
+#ifndef MEMWALL_REPORT_EXPLAIN_INTERNAL_H
+#define MEMWALL_REPORT_EXPLAIN_INTERNAL_H
+
+#include "sim/model/layer.h"
+#include "sim/plan/order.h"
+#include "sim/report/explain.h"
+
+struct explainer {
+    struct explanation *to;
+    const struct explain_input *from;
+    const struct pipeline_order *order;
+    struct order_request order_request;
+    struct layer_graph graphs[LAYER_KIND_COUNT]; /* on one device, as lowered */
+};
+
+/* A new section; terms and tables that follow belong to it. */
+void explain_section(struct explainer *e, const char *id, const char *title, const char *note);
+/* A number with its unit, formula, numbers put in, source; each of the last four may be NULL. */
+void explain_value(struct explainer *e, const char *name, double value, const char *unit, const char *formula,
+                   const char *numbers, const char *source);
+void explain_word(struct explainer *e, const char *name, const char *text, const char *source);
+/* A new table with the column names in `columns`, NULL-terminated; cells follow row after row. */
+void explain_table(struct explainer *e, const char *title, const char *const *columns);
+void explain_cell_number(struct explainer *e, double value);
+void explain_cell_text(struct explainer *e, const char *text);
+/* printf into the explanation; never NULL. */
+const char *explain_text(struct explainer *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* explain_memory.c */
+void explain_model(struct explainer *e);
+void explain_plan(struct explainer *e);
+void explain_states(struct explainer *e);
+void explain_activations(struct explainer *e);
+void explain_memory(struct explainer *e);
+/* explain_time.c */
+void explain_flops(struct explainer *e);
+void explain_kernels(struct explainer *e);
+void explain_collectives(struct explainer *e);
+void explain_host(struct explainer *e);
+void explain_pipeline(struct explainer *e);
+void explain_step(struct explainer *e);
+/* explain_sources.c */
+void explain_machine(struct explainer *e);
+void explain_software(struct explainer *e);
+
+#endif

@@ -1,0 +1,367 @@
+/* Explaining bytes: parameters, states, activations, peaks. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "sim/base/units.h"
+#include "sim/report/explain_internal.h"
+
+typedef long long wide; /* for printing */
+
+void explain_model(struct explainer *e)
+{
+    const struct model *m = &e->from->scenario->model;
+    wide h = m->hidden, q = m->heads * m->head_size, kv = 2 * m->kv_heads * m->head_size, f = m->ffn;
+    wide first = m->activation == MODEL_SWIGLU ? 2 * f : f, norm = h * (m->norm_bias ? 2 : 1);
+    wide attention = h * (q + kv) + (m->qkv_bias ? q + kv : 0) + q * h + (m->projection_bias ? h : 0);
+    wide ffn = h * first + f * h + (m->ffn_bias ? first + h : 0);
+    explain_section(e, "model", "Model and parameters", NULL);
+    explain_word(e, "model",
+                 explain_text(e, "%s (%s): %lld layers, hidden %lld, heads %lld, ffn %lld, vocabulary %lld", m->name,
+                              model_family_word(m->family), (wide)m->layers, h, (wide)m->heads, f, (wide)m->vocab),
+                 m->source);
+    explain_value(
+        e, "attention of a layer", (double)attention, "parameters",
+        "h (q + kv) + q h + biases, q = heads x head size, kv = 2 x kv heads x head size",
+        explain_text(e, "%lld x (%lld + %lld) + %lld x %lld + %lld", h, q, kv, q, h, attention - h * (q + kv) - q * h),
+        NULL);
+    explain_value(e, "feed-forward of a layer", (double)ffn, "parameters",
+                  m->activation == MODEL_SWIGLU ? "h x 2 ffn (gate and up) + ffn h + biases" : "h ffn + ffn h + biases",
+                  explain_text(e, "%lld x %lld + %lld x %lld + %lld", h, first, f, h, ffn - h * first - f * h), NULL);
+    explain_value(e, "norms of a layer", (double)(2 * norm), "parameters", "2 x (weight + bias where it has one)",
+                  explain_text(e, "2 x %lld", norm), NULL);
+    explain_value(e, "one layer", (double)model_layer_parameters(m), "parameters", "attention + feed-forward + norms",
+                  explain_text(e, "%lld + %lld + %lld", attention, ffn, 2 * norm), NULL);
+    explain_value(e, "embeddings", (double)model_embedding_parameters(m), "parameters",
+                  m->family == MODEL_VIT ? "patch projection + class token + positions"
+                                         : "(vocabulary + positions + segments) x h + its norm where it has one",
+                  explain_text(e, "vocabulary %lld, position rows %lld, segment types %lld, h %lld", (wide)m->vocab,
+                               (wide)m->position_rows, (wide)m->segment_types, h),
+                  NULL);
+    explain_value(e, "head", (double)model_head_parameters(m), "parameters",
+                  m->tied_head ? "final norm and what is not shared: the output projection is the embedding"
+                               : "final norm + output projection",
+                  NULL, NULL);
+    explain_value(e, "whole model", (double)model_parameters(m), "parameters", "layers x one layer + embeddings + head",
+                  explain_text(e, "%lld x %lld + %lld + %lld", (wide)m->layers, (wide)model_layer_parameters(m),
+                               (wide)model_embedding_parameters(m), (wide)model_head_parameters(m)),
+                  NULL);
+    if (m->published_parameters > 0) {
+        explain_value(e, "as published", m->published_parameters, "parameters", NULL, NULL, m->source);
+    }
+}
+
+void explain_plan(struct explainer *e)
+{
+    const struct scenario *s = e->from->scenario;
+    const struct plan *p = &s->plan;
+    explain_section(e, "plan", "How the step is divided", NULL);
+    explain_value(e, "GPUs", (double)(p->tensor * p->context * p->pipeline * p->data), NULL,
+                  "tensor x context x pipeline x data",
+                  explain_text(e, "%lld x %lld x %lld x %lld", (wide)p->tensor, (wide)p->context, (wide)p->pipeline,
+                               (wide)p->data),
+                  NULL);
+    explain_value(
+        e, "micro-batches of a replica", (double)p->micro_batches, NULL, "global batch / (data x micro-batch)",
+        explain_text(e, "%lld / (%lld x %lld)", (wide)p->global_batch, (wide)p->data, (wide)p->micro_batch), NULL);
+    explain_value(e, "tokens of a step", (double)(p->global_batch * p->sequence_length), NULL,
+                  "global batch x sequence length",
+                  explain_text(e, "%lld x %lld", (wide)p->global_batch, (wide)p->sequence_length), NULL);
+    explain_word(e, "pipeline order",
+                 explain_text(e, "%s, %lld virtual stages a device: %s", e->order->name, (wide)p->virtual_stages,
+                              e->order->summary),
+                 e->order->paper);
+    explain_word(e, "memory policy", p->policy, NULL);
+    explain_word(e, "precision", dtype_word(p->precision), NULL);
+    explain_value(e, "ZeRO stage", (double)p->zero_stage, NULL,
+                  "1: optimizer states divided over data parallel ranks, 2: gradients too, 3: weights too", NULL, NULL);
+}
+
+/* ---- states ---- */
+
+/* What a stage holds, from plan and layer graphs. */
+struct stage_contents {
+    uint32_t layers; /* transformer */
+    bool embedding, head;
+    double parameters; /* on one device, after tensor parallelism */
+};
+
+static struct stage_contents stage_contents(const struct explainer *e, uint32_t stage)
+{
+    const struct plan *plan = &e->from->scenario->plan;
+    struct stage_contents c = { 0 };
+    uint32_t virtual_count = e->order_request.stages * e->order_request.virtual_stages;
+    for (uint32_t chunk = 0; chunk < e->order_request.virtual_stages; chunk++) {
+        uint32_t v = order_virtual_stage(e->order, &e->order_request, stage, chunk);
+        c.layers += (uint32_t)plan->stage_layers[v];
+        c.embedding = c.embedding || v == 0;
+        c.head = c.head || v == virtual_count - 1;
+    }
+    c.parameters = c.layers * e->graphs[LAYER_TRANSFORMER].parameters;
+    c.parameters += c.embedding ? e->graphs[LAYER_EMBEDDING].parameters : 0;
+    c.parameters += c.head ? e->graphs[LAYER_HEAD].parameters : 0;
+    /* A last stage apart from the first keeps its own copy of a tied table. */
+    c.parameters += c.head && plan->pipeline > 1 ? e->graphs[LAYER_HEAD].tied_parameters : 0;
+    return c;
+}
+
+/* Bytes that live all step long on the device of a rank, by class. */
+static double lasting_bytes(const struct schedule *s, const struct sched_rank *rank, enum buffer_class buffer_class)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < s->buffer_count; i++) {
+        const struct sched_buffer *b = &s->buffers[i];
+        const struct sched_space *space = &s->spaces[b->space];
+        if (b->buffer_class == buffer_class && (b->flags & BUFFER_LIVE_AT_START) != 0 && space->kind == SPACE_DEVICE &&
+            space->location == s->devices[rank->first_device]) {
+            sum += (double)b->bytes * b->copies;
+        }
+    }
+    return sum;
+}
+
+void explain_states(struct explainer *e)
+{
+    const struct scenario *scenario = e->from->scenario;
+    const struct software *sw = &scenario->software;
+    const struct plan *plan = &scenario->plan;
+    const struct schedule *s = e->from->input->schedule;
+    double replicas = (double)(plan->data * plan->context);
+    const struct software_source *source = software_source_of(sw, "bytes_per_parameter");
+    explain_section(e, "states", "Parameters, gradients and optimizer states",
+                    "Bytes of one device. \"in the schedule\" sums the buffers that live all step long there; a memory "
+                    "policy may have put some elsewhere.");
+    explain_value(
+        e, "bytes per parameter", software_state_bytes(sw), "bytes", "weight + gradient + master + moments",
+        explain_text(e, "%g + %g + %g + %g", sw->weight_bytes, sw->gradient_bytes, sw->master_bytes, sw->moments_bytes),
+        source != NULL ? source->source : NULL);
+    explain_value(e, "data-parallel replicas", replicas, NULL, "data x context", NULL, NULL);
+    explain_value(e, "divided by the replicas", (double)plan->zero_stage, "ZeRO stage",
+                  plan->zero_stage == 0   ? "nothing"
+                  : plan->zero_stage == 1 ? "optimizer states"
+                  : plan->zero_stage == 2 ? "optimizer states and gradients"
+                                          : "optimizer states, gradients and weights",
+                  NULL, "ZeRO: Rajbhandari et al. 2020");
+    static const char *const columns[] = { "rank",        "layers", "parameters a GPU",  "weight B", "gradient B",
+                                           "optimizer B", "sum B",  "in the schedule B", "formula",  NULL };
+    explain_table(e, "By stage", columns);
+    for (uint32_t r = 0; r < s->rank_count; r++) {
+        if (s->ranks[r].stage == SCHED_NONE || (r > 0 && s->ranks[r - 1].stage == s->ranks[r].stage)) {
+            continue;
+        }
+        struct stage_contents c = stage_contents(e, s->ranks[r].stage);
+        double weight = c.parameters * sw->weight_bytes / (plan->zero_stage >= 3 ? replicas : 1);
+        double gradient = c.parameters * sw->gradient_bytes / (plan->zero_stage >= 2 ? replicas : 1);
+        double optimizer =
+            c.parameters * (sw->master_bytes + sw->moments_bytes) / (plan->zero_stage >= 1 ? replicas : 1);
+        double lasting = lasting_bytes(s, &s->ranks[r], BUFFER_WEIGHT) +
+                         lasting_bytes(s, &s->ranks[r], BUFFER_GRADIENT) +
+                         lasting_bytes(s, &s->ranks[r], BUFFER_OPTIMIZER);
+        explain_cell_text(e, sched_label(s, s->ranks[r].label));
+        explain_cell_number(e, c.layers);
+        explain_cell_number(e, c.parameters);
+        explain_cell_number(e, weight);
+        explain_cell_number(e, gradient);
+        explain_cell_number(e, optimizer);
+        explain_cell_number(e, weight + gradient + optimizer);
+        explain_cell_number(e, lasting);
+        explain_cell_text(e, explain_text(e, "%u x %.10g%s%s", c.layers, e->graphs[LAYER_TRANSFORMER].parameters,
+                                          c.embedding ? " + embedding" : "", c.head ? " + head" : ""));
+    }
+}
+
+/* ---- activations ---- */
+
+static double saved_bytes(const struct layer_graph *graph, enum recompute_mode mode)
+{
+    switch (mode) {
+    case RECOMPUTE_NONE: return graph->saved_bytes_none;
+    case RECOMPUTE_SELECTIVE: return graph->saved_bytes_selective;
+    case RECOMPUTE_FULL: return graph->saved_bytes_full;
+    case RECOMPUTE_MODE_COUNT: break;
+    }
+    return 0;
+}
+
+/* Saved bytes of one micro-batch in one chunk of a stage. */
+static double chunk_saved_bytes(const struct explainer *e, uint32_t stage, uint32_t chunk)
+{
+    const struct plan *plan = &e->from->scenario->plan;
+    uint32_t v = order_virtual_stage(e->order, &e->order_request, stage, chunk);
+    uint32_t virtual_count = e->order_request.stages * e->order_request.virtual_stages;
+    int64_t first = 0;
+    for (uint32_t before = 0; before < v; before++) {
+        first += plan->stage_layers[before];
+    }
+    double bytes = v == 0 ? e->graphs[LAYER_EMBEDDING].saved_bytes_none : 0;
+    bytes += v == virtual_count - 1 ? e->graphs[LAYER_HEAD].saved_bytes_none : 0;
+    for (int64_t i = first; i < first + plan->stage_layers[v]; i++) {
+        bytes += saved_bytes(&e->graphs[LAYER_TRANSFORMER], (enum recompute_mode)plan->recompute[i]);
+    }
+    return bytes;
+}
+
+/* The most bytes and (micro-batch, chunk) pairs between forward and last backward part, walking the order. */
+static void in_flight(struct explainer *e, uint32_t stage, double *most_bytes, uint32_t *most_pairs)
+{
+    uint32_t count = 0, pairs = 0;
+    double bytes = 0;
+    *most_bytes = 0;
+    *most_pairs = 0;
+    struct order_step *steps =
+        arena_array(&e->to->arena, struct order_step, order_step_count(e->order, &e->order_request));
+    if (steps == NULL || order_steps(e->order, &e->order_request, stage, steps, &count, NULL) != STATUS_OK) {
+        e->to->failed = e->to->failed || steps == NULL;
+        return;
+    }
+    enum step_kind last = e->order->splits_backward ? STEP_BACKWARD_WEIGHT : STEP_BACKWARD;
+    for (uint32_t i = 0; i < count; i++) {
+        double of_chunk = chunk_saved_bytes(e, stage, steps[i].chunk);
+        if (steps[i].kind == STEP_FORWARD) {
+            bytes += of_chunk;
+            pairs++;
+        } else if (steps[i].kind == last) {
+            bytes -= of_chunk;
+            pairs--;
+        }
+        *most_bytes = bytes > *most_bytes ? bytes : *most_bytes;
+        *most_pairs = pairs > *most_pairs ? pairs : *most_pairs;
+    }
+}
+
+static const struct space_use *device_use(const struct explainer *e, uint32_t rank, uint64_t *capacity)
+{
+    const struct schedule *s = e->from->input->schedule;
+    for (uint32_t i = 0; i < s->space_count; i++) {
+        if (s->spaces[i].kind == SPACE_DEVICE && s->spaces[i].location == s->devices[s->ranks[rank].first_device]) {
+            *capacity = s->spaces[i].capacity_bytes;
+            return &e->from->input->timeline->spaces[i];
+        }
+    }
+    return NULL;
+}
+
+/* Korthikanti et al. 2022, equations 1, 2, 4 and 6: fp16 GPT layers with dropout and unfused attention. */
+static void closed_form(struct explainer *e)
+{
+    const struct scenario *scenario = e->from->scenario;
+    const struct model *m = &scenario->model;
+    const struct plan *p = &scenario->plan;
+    if (m->family != MODEL_GPT || scenario->software.flash_attention || !scenario->software.fused_kernels ||
+        scenario->software.selective_ops || m->ffn != 4 * m->hidden || m->kv_heads != m->heads ||
+        dtype_bytes(p->precision) != 2 || m->dropout <= 0 || m->attention_dropout <= 0) {
+        return;
+    }
+    double s = (double)p->sequence_length, b = (double)p->micro_batch, h = (double)m->hidden, a = (double)m->heads;
+    double t = (double)p->tensor, sbh = s * b * h, core = 5 * a * s / h;
+    bool sp = p->sequence_parallel && p->tensor > 1;
+    const char *numbers = explain_text(e, "s %g, b %g, h %g, a %g, t %g", s, b, h, a, t);
+    const char *source = "Korthikanti et al. 2022 (arXiv 2205.05198), equations 1 to 6";
+    explain_value(e, "closed form, no recomputation", sp ? sbh / t * (34 + core) : sbh * (10 + 24 / t + core / t),
+                  "bytes", sp ? "sbh/t (34 + 5as/h)" : "sbh (10 + 24/t + 5as/(ht))", numbers, source);
+    explain_value(e, "closed form, selective", sp ? sbh / t * 34 : sbh * (10 + 24 / t), "bytes",
+                  sp ? "34 sbh/t" : "sbh (10 + 24/t)", numbers, source);
+}
+
+void explain_activations(struct explainer *e)
+{
+    const struct layer_graph *graph = &e->graphs[LAYER_TRANSFORMER];
+    const struct schedule *s = e->from->input->schedule;
+    explain_section(e, "activations", "Activations",
+                    "Tensors saved in forward for backward, of one layer and micro-batch on one device.");
+    explain_value(e, "saved without recomputation", graph->saved_bytes_none, "bytes", "sum of the tensors below", NULL,
+                  NULL);
+    explain_value(e, "saved with selective recomputation", graph->saved_bytes_selective, "bytes",
+                  "without those marked as recomputed", NULL, NULL);
+    explain_value(e, "saved with full recomputation", graph->saved_bytes_full, "bytes", "the layer's input", NULL,
+                  NULL);
+    closed_form(e);
+    explain_value(e, "boundary sent to the next stage", graph->boundary_bytes, "bytes", NULL, NULL, NULL);
+    static const char *const tensors[] = { "tensor", "bytes", "kept under", NULL };
+    explain_table(e, "Saved tensors of one transformer layer", tensors);
+    for (uint32_t i = 0; i < graph->saved_count; i++) {
+        const struct saved_tensor *t = &graph->saved[i];
+        explain_cell_text(e, t->name);
+        explain_cell_number(e, t->bytes);
+        explain_cell_text(e, t->is_input         ? "none, selective, full (the layer's input)"
+                             : t->selective_only ? "selective"
+                             : t->attention_core ? "none (recomputed by selective and full)"
+                                                 : "none, selective");
+    }
+    static const char *const columns[] = {
+        "rank", "most in flight", "activations B", "at the simulated peak B", "simulated / formula", NULL
+    };
+    explain_table(e, "By stage: in flight = (micro-batch, chunk) pairs between forward and backward in the order",
+                  columns);
+    for (uint32_t r = 0; r < s->rank_count; r++) {
+        if (s->ranks[r].stage == SCHED_NONE || (r > 0 && s->ranks[r - 1].stage == s->ranks[r].stage)) {
+            continue;
+        }
+        double bytes;
+        uint32_t pairs;
+        uint64_t capacity;
+        in_flight(e, s->ranks[r].stage, &bytes, &pairs);
+        const struct space_use *use = device_use(e, r, &capacity);
+        double simulated = use != NULL ? (double)use->at_peak_bytes[BUFFER_ACTIVATION] : 0;
+        explain_cell_text(e, sched_label(s, s->ranks[r].label));
+        explain_cell_number(e, pairs);
+        explain_cell_number(e, bytes);
+        explain_cell_number(e, simulated);
+        explain_cell_number(e, bytes > 0 ? simulated / bytes : 0);
+    }
+}
+
+/* ---- peaks ---- */
+
+void explain_memory(struct explainer *e)
+{
+    const struct schedule *s = e->from->input->schedule;
+    const struct machine *m = &e->from->scenario->machine;
+    const struct software *sw = &e->from->scenario->software;
+    explain_section(e, "memory", "Memory at its peak, as simulated (GiB)",
+                    "live: what the schedule has acquired; reserved: what the allocator model holds for it.");
+    if (sw->runtime_memory) {
+        const struct machine_source *source = machine_source_of(m, "memory_overhead.context_MiB");
+        explain_value(e, "context and BLAS workspace", m->context_bytes + m->blas_workspace_bytes, "bytes",
+                      "context + workspace", explain_text(e, "%.0f + %.0f", m->context_bytes, m->blas_workspace_bytes),
+                      source != NULL ? source->source : NULL);
+    }
+    if (sw->nccl_buffers) {
+        const struct machine_source *source = machine_source_of(m, "memory_overhead.nccl_channel_receive_MiB");
+        explain_value(e, "one NCCL communicator",
+                      m->nccl_channels * (m->nccl_channel_receive_bytes + m->nccl_channel_send_bytes), "bytes",
+                      "channels x (receive + send)",
+                      explain_text(e, "%u x (%.0f + %.0f)", m->nccl_channels, m->nccl_channel_receive_bytes,
+                                   m->nccl_channel_send_bytes),
+                      source != NULL ? source->source : NULL);
+    }
+    explain_value(e, "usable memory of a GPU", m->gpu.usable_bytes, "bytes", NULL, NULL,
+                  machine_source_of(m, "gpu.usable_MiB") != NULL ? machine_source_of(m, "gpu.usable_MiB")->source
+                                                                 : NULL);
+    static const char *const columns[] = { "space",     "live",       "reserved", "capacity", "weight",   "gradient",
+                                           "optimizer", "activation", "other",    "when s",   "which op", NULL };
+    explain_table(e, "By memory space", columns);
+    for (uint32_t i = 0; i < s->space_count; i++) {
+        const struct space_use *use = &e->from->input->timeline->spaces[i];
+        if (use->peak_bytes == 0) {
+            continue;
+        }
+        static const enum buffer_class shown[] = { BUFFER_WEIGHT, BUFFER_GRADIENT, BUFFER_OPTIMIZER,
+                                                   BUFFER_ACTIVATION };
+        double other = (double)use->peak_bytes;
+        explain_cell_text(e, sched_label(s, s->spaces[i].label));
+        explain_cell_number(e, (double)use->peak_bytes / GIB);
+        explain_cell_number(e, (double)use->peak_reserved_bytes / GIB);
+        explain_cell_number(e, (double)s->spaces[i].capacity_bytes / GIB);
+        for (uint32_t c = 0; c < 4; c++) {
+            explain_cell_number(e, (double)use->at_peak_bytes[shown[c]] / GIB);
+            other -= (double)use->at_peak_bytes[shown[c]];
+        }
+        explain_cell_number(e, other / GIB);
+        explain_cell_number(e, s_from_ps(use->peak_time_ps));
+        char text[160];
+        explain_cell_text(e, use->peak_op != SCHED_NONE
+                                 ? explain_text(e, "%s", sched_op_text(s, use->peak_op, text, sizeof text))
+                                 : "at the start");
+    }
+}

@@ -1,0 +1,471 @@
+/* Explaining seconds: FLOPs, the kernels of a layer, collectives, the host, the pipeline, the step. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/base/units.h"
+#include "sim/engine/collective_cost.h"
+#include "sim/engine/kernel_cost.h"
+#include "sim/report/breakdown.h"
+#include "sim/report/explain_internal.h"
+
+enum { COLLECTIVE_ROWS_MAX = 64, FOOTPRINT_MAX = 4096 /* resources of one server */ };
+
+/* ---- FLOPs ---- */
+
+void explain_flops(struct explainer *e)
+{
+    const struct model *m = &e->from->scenario->model;
+    const struct plan *p = &e->from->scenario->plan;
+    const struct machine_gpu *gpu = &e->from->scenario->machine.gpu;
+    const struct layer_graph *g = &e->graphs[LAYER_TRANSFORMER];
+    const struct result *r = e->from->result;
+    double step = model_step_flops(m, (double)p->global_batch, (double)p->sequence_length);
+    explain_section(e, "flops", "FLOPs", "A multiply-add counts two.");
+    explain_value(e, "layer forward, one device", g->forward_flops, "FLOPs",
+                  "sum of its kernels: see the kernels table", NULL, NULL);
+    explain_value(e, "layer backward, one device", g->backward_flops, "FLOPs", "input gradients + weight gradients",
+                  NULL, NULL);
+    explain_value(
+        e, "model FLOPs of a step", step, "FLOPs",
+        m->family == MODEL_GPT ? "72 B s l h^2 (1 + s/(6h) + V/(12 l h))" : "three times the forward matrix products",
+        explain_text(e, "B %lld, s %lld, l %lld, h %lld, V %lld", (long long)p->global_batch,
+                     (long long)p->sequence_length, (long long)m->layers, (long long)m->hidden, (long long)m->vocab),
+        "Narayanan et al. 2021 (SC21), eq. 3; Korthikanti et al. 2022, eq. 7");
+    const char *field = explain_text(e, "gpu.peak_TFLOPS.%s", dtype_word(p->precision));
+    const struct machine_source *source = machine_source_of(&e->from->scenario->machine, field);
+    explain_value(e, "peak of one GPU", gpu->peak_flops[p->precision], "FLOP/s", NULL, field,
+                  source != NULL ? source->source : NULL);
+    if (r->fits && gpu->peak_flops[p->precision] > 0) {
+        explain_value(e, "model FLOP utilisation", r->mfu, NULL, "model FLOPs / (step time x GPUs x peak)",
+                      explain_text(e, "%.6g / (%.6g x %u x %.6g)", step, r->step_time_s,
+                                   e->from->input->schedule->gpu_count, gpu->peak_flops[p->precision]),
+                      NULL);
+    }
+}
+
+/* ---- kernels ---- */
+
+/* What holds a kernel back when it runs alone. */
+static const char *kernel_bound(const struct explainer *e, const struct kernel *kernel, const struct kernel_cost *cost)
+{
+    double host = kernel->launches * e->from->scenario->software.launch_host_s;
+    if (host > cost->alone_s) {
+        return "launch (host)";
+    }
+    if (cost->floor_s > cost->flop_s && cost->floor_s > cost->memory_s) {
+        return "launch (device)";
+    }
+    return cost->flop_s > cost->memory_s ? "arithmetic" : "memory";
+}
+
+/* "8 x 2048 x 512 x 12288": batch only where there is one. */
+static const char *kernel_shape(struct explainer *e, const struct kernel *k)
+{
+    if (k->m <= 1 && k->n <= 1 && k->k <= 1) {
+        return "-";
+    }
+    if (k->batch > 1) {
+        return explain_text(e, "%" PRIu64 " x %" PRIu64 "x%" PRIu64 "x%" PRIu64, k->batch, k->m, k->n, k->k);
+    }
+    return explain_text(e, "%" PRIu64 "x%" PRIu64 "x%" PRIu64, k->m, k->n, k->k);
+}
+
+struct pass_sum {
+    double device_s, host_s, launches;
+};
+
+static void kernel_rows(struct explainer *e, enum layer_kind kind, struct pass_sum sums[2])
+{
+    static const char *const columns[] = { "pass",          "kernel",    "class",    "shape (batch x MxNxK)",
+                                           "launches",      "GFLOPs",    "MB moved", "alone us",
+                                           "arithmetic us", "memory us", "bound by", NULL };
+    const struct layer_graph *g = &e->graphs[kind];
+    explain_table(e, explain_text(e, "Kernels of one %s layer and micro-batch on one device", layer_kind_word(kind)),
+                  columns);
+    for (uint32_t i = 0; i < g->op_count; i++) {
+        const struct layer_op *op = &g->ops[i];
+        if (op->collective != LAYER_NO_COLLECTIVE) {
+            continue;
+        }
+        struct kernel_cost cost;
+        struct pass_sum *sum = &sums[i < g->forward_count ? 0 : 1];
+        kernel_cost(&e->from->scenario->machine.gpu, &op->kernel, &cost);
+        sum->device_s += cost.alone_s;
+        sum->launches += op->kernel.launches;
+        sum->host_s += op->kernel.launches * e->from->scenario->software.launch_host_s;
+        explain_cell_text(e, layer_pass_word(op->pass));
+        explain_cell_text(e, op->name);
+        explain_cell_text(e, kernel_class_word((enum kernel_class)op->kernel.kernel_class));
+        explain_cell_text(e, kernel_shape(e, &op->kernel));
+        explain_cell_number(e, op->kernel.launches);
+        explain_cell_number(e, op->kernel.flops / 1e9);
+        explain_cell_number(e, (op->kernel.bytes_read + op->kernel.bytes_written) / 1e6);
+        explain_cell_number(e, cost.alone_s * 1e6);
+        explain_cell_number(e, cost.flop_s * 1e6);
+        explain_cell_number(e, cost.memory_s * 1e6);
+        explain_cell_text(e, kernel_bound(e, &op->kernel, &cost));
+    }
+}
+
+void explain_kernels(struct explainer *e)
+{
+    const struct software *sw = &e->from->scenario->software;
+    const struct machine_source *source = machine_source_of(&e->from->scenario->machine, "kernel_model");
+    const struct software_source *launch = software_source_of(sw, "host.launch_us");
+    explain_section(e, "kernels", "Kernels",
+                    "alone = floor + max(arithmetic, memory), the maximum rounded; GEMMs by tiles and waves "
+                    "(sim/engine/kernel_cost.h), others bytes over achieved bandwidth.");
+    struct pass_sum sums[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
+    kernel_rows(e, LAYER_TRANSFORMER, sums);
+    static const char *const names[] = { "layer forward", "layer backward" };
+    for (uint32_t i = 0; i < 2; i++) {
+        explain_value(e, explain_text(e, "%s, kernels alone", names[i]), sums[i].device_s, "s",
+                      "sum of the alone times below", NULL, source != NULL ? source->source : NULL);
+        explain_value(e, explain_text(e, "%s, host", names[i]), sums[i].host_s + sw->pass_host_s, "s",
+                      "launches x launch cost + cost of a pass",
+                      explain_text(e, "%.0f x %.3g us + %.3g us", sums[i].launches, sw->launch_host_s * 1e6,
+                                   sw->pass_host_s * 1e6),
+                      launch != NULL ? launch->source : NULL);
+    }
+    struct pass_sum other[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
+    kernel_rows(e, LAYER_EMBEDDING, other);
+    kernel_rows(e, LAYER_HEAD, other);
+}
+
+/* ---- collectives and transfers ---- */
+
+/* One kind of collective, send or copy: the same on several ranks stands once. */
+struct traffic_row {
+    uint32_t op; /* the first */
+    uint32_t rank_count, last_rank, count, least,
+        most; /* `count` on last_rank so far; least and most over ranks done */
+};
+
+static enum collective_kind collective_of(enum opcode opcode)
+{
+    return opcode == OP_ALL_GATHER       ? COLLECTIVE_ALL_GATHER
+           : opcode == OP_REDUCE_SCATTER ? COLLECTIVE_REDUCE_SCATTER
+           : opcode == OP_BROADCAST      ? COLLECTIVE_BROADCAST
+           : opcode == OP_ALL_TO_ALL     ? COLLECTIVE_ALL_TO_ALL
+           : opcode == OP_SEND           ? COLLECTIVE_SEND_RECV
+                                         : COLLECTIVE_ALL_REDUCE;
+}
+
+static bool is_collective(enum opcode opcode)
+{
+    return opcode == OP_ALL_REDUCE || opcode == OP_ALL_GATHER || opcode == OP_REDUCE_SCATTER ||
+           opcode == OP_BROADCAST || opcode == OP_ALL_TO_ALL;
+}
+
+static bool same_kind(const struct explainer *e, uint32_t a, uint32_t b)
+{
+    const struct schedule *s = e->from->input->schedule;
+    const struct op_times *times = e->from->input->timeline->ops;
+    const struct sched_op *x = &s->ops[a], *y = &s->ops[b];
+    const struct sched_work *v = &s->works[x->work], *w = &s->works[y->work];
+    if (x->opcode != y->opcode || x->phase != y->phase || v->bytes < w->bytes || v->bytes > w->bytes ||
+        times[a].alone_ps != times[b].alone_ps || (v->group == SCHED_NONE) != (w->group == SCHED_NONE)) {
+        return false;
+    }
+    return v->group == SCHED_NONE || (s->groups[v->group].label == s->groups[w->group].label &&
+                                      s->groups[v->group].member_count == s->groups[w->group].member_count);
+}
+
+static void count_one(struct traffic_row *row, uint32_t rank)
+{
+    if (row->rank_count == 0 || row->last_rank != rank) {
+        if (row->rank_count > 0) {
+            row->least = row->rank_count == 1 || row->count < row->least ? row->count : row->least;
+            row->most = row->count > row->most ? row->count : row->most;
+        }
+        row->rank_count++;
+        row->last_rank = rank;
+        row->count = 0;
+    }
+    row->count++;
+}
+
+/* Kinds in order of first use. */
+static uint32_t traffic_rows(const struct explainer *e, struct traffic_row *rows)
+{
+    const struct schedule *s = e->from->input->schedule;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < s->op_count; i++) {
+        enum opcode opcode = (enum opcode)s->ops[i].opcode;
+        uint32_t at = 0;
+        if (!is_collective(opcode) && opcode != OP_SEND && opcode != OP_COPY_H2D && opcode != OP_COPY_D2H) {
+            continue;
+        }
+        while (at < count && !same_kind(e, rows[at].op, i)) {
+            at++;
+        }
+        if (at == COLLECTIVE_ROWS_MAX) {
+            continue;
+        }
+        if (at == count) {
+            rows[count++] = (struct traffic_row){ .op = i };
+        }
+        count_one(&rows[at], sched_op_rank(s, &s->ops[i]));
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        rows[i].least = rows[i].rank_count == 1 || rows[i].count < rows[i].least ? rows[i].count : rows[i].least;
+        rows[i].most = rows[i].count > rows[i].most ? rows[i].count : rows[i].most;
+    }
+    return count;
+}
+
+static const char *algorithm_word(enum collective_algorithm algorithm)
+{
+    switch (algorithm) {
+    case COLLECTIVE_RING: return "ring";
+    case COLLECTIVE_TREE: return "tree";
+    case COLLECTIVE_IN_SWITCH: return "in switch";
+    case COLLECTIVE_DIRECT: return "direct";
+    }
+    return "";
+}
+
+/* "12 GB/s (ring; measured curve ...)" of a collective. */
+static const char *collective_text(struct explainer *e, const struct sched_work *work, enum opcode opcode)
+{
+    const struct schedule *s = e->from->input->schedule;
+    const struct cluster *cluster = e->from->input->cluster;
+    const struct sched_group *group = &s->groups[work->group];
+    struct collective_cost cost;
+    struct resource_use uses[FOOTPRINT_MAX];
+    const struct collective_request request = {
+        .kind = collective_of(opcode),
+        .bytes = work->bytes,
+        .members = s->group_members + group->first_member,
+        .member_count = group->member_count,
+        .instance_count = group->instance_count,
+        .first_node_only = true,
+    };
+    if (collective_cost(cluster, &request, uses, FOOTPRINT_MAX, &cost, NULL) != STATUS_OK) {
+        return "-";
+    }
+    uint32_t nodes, most;
+    cluster_group_span(cluster, request.members, request.member_count, &nodes, &most);
+    const struct machine_collective_curve *curve =
+        machine_curve(cluster->machine, request.kind, request.member_count, nodes);
+    return explain_text(e, "%.4g GB/s bus, %s; %s", cost.alone_s > 0 ? cost.bus_bytes / cost.alone_s / 1e9 : 0,
+                        algorithm_word(cost.algorithm),
+                        curve != NULL && curve->source != NULL ? curve->source
+                                                               : "NCCL closed form, corrected by the nearest curve");
+}
+
+static void collective_row(struct explainer *e, const struct traffic_row *row)
+{
+    const struct schedule *s = e->from->input->schedule;
+    const struct sched_op *op = &s->ops[row->op];
+    const struct sched_work *work = &s->works[op->work];
+    bool collective = is_collective((enum opcode)op->opcode);
+    uint32_t group = collective ? work->group : op->match != SCHED_NONE ? s->matches[op->match].group : SCHED_NONE;
+    int64_t alone_ps = e->from->input->timeline->ops[row->op].alone_ps;
+    const char *rank = sched_label(s, s->ranks[sched_op_rank(s, op)].label);
+    explain_cell_text(e, row->rank_count > 1 ? explain_text(e, "%s and %u more", rank, row->rank_count - 1) : rank);
+    explain_cell_text(e, opcode_word((enum opcode)op->opcode));
+    explain_cell_text(e, op_phase_word((enum op_phase)op->phase));
+    explain_cell_text(e, group != SCHED_NONE ? sched_label(s, s->groups[group].label) : "-");
+    explain_cell_number(e, group != SCHED_NONE ? s->groups[group].member_count : 1);
+    explain_cell_number(e, work->bytes);
+    explain_cell_text(e, row->least < row->most ? explain_text(e, "%u to %u", row->least, row->most)
+                                                : explain_text(e, "%u", row->most));
+    explain_cell_number(e, (double)alone_ps / (double)PS_PER_US);
+    explain_cell_text(e, collective ? collective_text(e, work, (enum opcode)op->opcode)
+                         : alone_ps > 0
+                             ? explain_text(e, "%.4g GB/s on its route", work->bytes / s_from_ps(alone_ps) / 1e9)
+                             : "-");
+}
+
+void explain_collectives(struct explainer *e)
+{
+    struct traffic_row rows[COLLECTIVE_ROWS_MAX];
+    uint32_t count = traffic_rows(e, rows);
+    explain_section(e, "collectives", "Collectives and transfers",
+                    "alone: nobody else on the links. Bus bytes = bytes x 2(n-1)/n for all-reduce, (n-1)/n for "
+                    "all-gather and reduce-scatter, 1 for a send.");
+    static const char *const columns[] = { "rank",  "what",         "why",      "group",           "members",
+                                           "bytes", "times a step", "alone us", "rate and source", NULL };
+    explain_table(e, "Each kind that the schedule issues; times a step: on one rank", columns);
+    for (uint32_t i = 0; i < count; i++) {
+        collective_row(e, &rows[i]);
+    }
+    if (count == COLLECTIVE_ROWS_MAX) {
+        explain_word(e, "further kinds", "are left out", NULL);
+    }
+}
+
+/* ---- the host ---- */
+
+struct issue_counts {
+    double launches, passes, collectives, copies;
+};
+
+static struct issue_counts issue_counts(const struct schedule *s, const struct sched_rank *rank)
+{
+    struct issue_counts c = { 0 };
+    for (uint32_t i = rank->first_op; i < rank->first_op + rank->op_count; i++) {
+        const struct sched_op *op = &s->ops[i];
+        if (op->work == SCHED_NONE) {
+            continue;
+        }
+        const struct sched_work *work = &s->works[op->work];
+        c.collectives += work->kind == WORK_COLLECTIVE;
+        c.copies += work->kind == WORK_TRANSFER;
+        for (uint32_t k = 0; work->kind == WORK_KERNELS && k < work->item_count; k++) {
+            const struct work_item *item = &s->work_items[work->first_item + k];
+            c.passes += item->kind == ITEM_KERNEL ? item->passes : 0;
+            c.launches += item->kind == ITEM_KERNEL ? s->kernels[item->index].launches : 0;
+            c.collectives += item->kind == ITEM_COLLECTIVE;
+        }
+    }
+    return c;
+}
+
+void explain_host(struct explainer *e)
+{
+    const struct schedule *s = e->from->input->schedule;
+    const struct software *sw = &e->from->scenario->software;
+    const struct result *r = e->from->result;
+    const struct software_source *source = software_source_of(sw, "host.launch_us");
+    explain_section(e, "host", "Host: issuing the work",
+                    "One thread a GPU issues everything in order; where it needs longer than the device, the step is "
+                    "bound by launches.");
+    const struct {
+        const char *name;
+        double value_s;
+    } costs[] = {
+        { "launch", sw->launch_host_s },   { "collective", sw->collective_host_s },   { "copy", sw->copy_host_s },
+        { "layer pass", sw->pass_host_s }, { "micro-batch", sw->micro_batch_host_s }, { "step", sw->step_host_s }
+    };
+    for (uint32_t i = 0; i < sizeof costs / sizeof costs[0]; i++) {
+        explain_value(e, explain_text(e, "host time of a %s", costs[i].name), costs[i].value_s, "s", NULL, NULL,
+                      source != NULL ? source->source : NULL);
+    }
+    static const char *const columns[] = { "rank",   "launches", "passes",        "collectives",       "transfers",
+                                           "host s", "device s", "host / device", "exposed in step s", NULL };
+    explain_table(e, "By rank: host = launches x launch + passes x pass + collectives, transfers, micro-batches, step",
+                  columns);
+    for (uint32_t i = 0; i < r->stage_count; i++) {
+        const struct stage_times *times = &r->stages[i];
+        struct issue_counts c = issue_counts(s, &s->ranks[times->rank]);
+        double host = c.launches * sw->launch_host_s + c.passes * sw->pass_host_s +
+                      c.collectives * sw->collective_host_s + c.copies * sw->copy_host_s +
+                      e->order_request.micro_batches * sw->micro_batch_host_s + sw->step_host_s;
+        double device = times->busy_s[TIME_COMPUTE] + times->busy_s[TIME_RECOMPUTE] + times->busy_s[TIME_OPTIMIZER];
+        explain_cell_text(e, sched_label(s, s->ranks[times->rank].label));
+        explain_cell_number(e, c.launches);
+        explain_cell_number(e, c.passes);
+        explain_cell_number(e, c.collectives);
+        explain_cell_number(e, c.copies);
+        explain_cell_number(e, host);
+        explain_cell_number(e, device);
+        explain_cell_number(e, device > 0 ? host / device : 0);
+        explain_cell_number(e, times->exposed_s[TIME_HOST_ISSUE]);
+    }
+}
+
+/* ---- the pipeline ---- */
+
+void explain_pipeline(struct explainer *e)
+{
+    const struct result *r = e->from->result;
+    const struct schedule *s = e->from->input->schedule;
+    double p = e->order_request.stages, m = e->order_request.micro_batches, v = e->order_request.virtual_stages;
+    explain_section(e, "pipeline", "Pipeline", NULL);
+    if (p < 2) {
+        explain_word(e, "bubble", "none: one stage", NULL);
+        return;
+    }
+    bool known = strcmp(e->order->name, "1f1b") == 0 || strcmp(e->order->name, "gpipe") == 0 ||
+                 strcmp(e->order->name, "interleaved") == 0;
+    double ideal = (p - 1) / (v * m);
+    if (known) {
+        explain_value(e, "bubble / work of equal stages", ideal, NULL, "(p - 1) / (v m)",
+                      explain_text(e, "(%g - 1) / (%g x %g)", p, v, m), "Narayanan et al. 2021 (SC21), section 2.2");
+    } else {
+        explain_word(e, "bubble", "no closed form is known here for this order; `memwall pipeline` measures it",
+                     e->order->paper);
+    }
+    double work = 0, bubble = 0;
+    for (uint32_t i = 0; i < r->stage_count; i++) {
+        const double *x = r->stages[i].exposed_s;
+        work += x[TIME_COMPUTE] + x[TIME_RECOMPUTE] + x[TIME_TENSOR_COMM] + x[TIME_HOST_ISSUE];
+        bubble += x[TIME_BUBBLE] + x[TIME_PIPELINE_COMM];
+    }
+    if (r->stage_count > 0 && work > 0) {
+        explain_value(e, "bubble / work, simulated", bubble / work, NULL,
+                      "(bubble + exposed pipeline transfers) / (compute + recompute + exposed tensor collectives + "
+                      "exposed host), all ranks",
+                      explain_text(e, "%.6g s / %.6g s", bubble, work), NULL);
+    }
+    if (known && r->fits && r->stage_count > 0) {
+        /* The slowest stage paces the step: everybody else waits for it. */
+        double most = 0, rest = 0;
+        const char *slowest = "";
+        for (uint32_t i = 0; i < r->stage_count; i++) {
+            const double *x = r->stages[i].exposed_s;
+            double stage = x[TIME_COMPUTE] + x[TIME_RECOMPUTE] + x[TIME_TENSOR_COMM] + x[TIME_HOST_ISSUE];
+            if (stage > most) {
+                most = stage;
+                rest = x[TIME_OPTIMIZER] + x[TIME_DATA_COMM] + x[TIME_OFFLOAD] + x[TIME_MEMORY_WAIT];
+                slowest = sched_label(s, s->ranks[r->stages[i].rank].label);
+            }
+        }
+        explain_value(e, "first-order step time", most * (1 + ideal) + rest, "s",
+                      "work of the slowest stage x (1 + bubble/work) + its optimizer, data-parallel and offload time",
+                      explain_text(e, "%.6g x (1 + %.6g) + %.6g  (%s)", most, ideal, rest, slowest), NULL);
+        explain_value(e, "simulated step time", r->step_time_s, "s", NULL, NULL, NULL);
+    }
+}
+
+/* ---- the step ---- */
+
+void explain_step(struct explainer *e)
+{
+    const struct result *r = e->from->result;
+    const struct schedule *s = e->from->input->schedule;
+    static const char *const helps[] = {
+#define X(name, key, help) help,
+        TIME_CLASS_TABLE(X)
+#undef X
+    };
+    explain_section(e, "step", "The step",
+                    "Every instant of a rank's compute queue has one cause: exposed times sum to the step. Busy counts "
+                    "hidden work too.");
+    if (!r->fits) {
+        explain_word(e, "outcome", r->outcome.text != NULL ? r->outcome.text : "does not fit", NULL);
+        return;
+    }
+    explain_value(e, "step time", r->step_time_s, "s", "end of the last operation", NULL, NULL);
+    explain_value(e, "throughput", r->tokens_per_s, "tokens/s", "tokens of a step / step time",
+                  explain_text(e, "%.10g / %.6g", s->tokens, r->step_time_s), NULL);
+    static const char *const meanings[] = { "cause", "what it is", NULL };
+    explain_table(e, "Causes", meanings);
+    for (uint32_t c = 0; c < TIME_CLASS_COUNT; c++) {
+        explain_cell_text(e, time_class_word((enum time_class)c));
+        explain_cell_text(e, helps[c]);
+    }
+    static const char *const columns[] = { "rank",
+#define X(name, key, help) key,
+                                           TIME_CLASS_TABLE(X)
+#undef X
+                                               "sum",
+                                           NULL };
+    for (uint32_t busy = 0; busy < 2; busy++) {
+        explain_table(e, busy ? "Busy (s): all queues, hidden or not" : "Exposed (s): sums to the step time", columns);
+        for (uint32_t i = 0; i < r->stage_count; i++) {
+            const struct stage_times *times = &r->stages[i];
+            double sum = 0;
+            explain_cell_text(e, sched_label(s, s->ranks[times->rank].label));
+            for (uint32_t c = 0; c < TIME_CLASS_COUNT; c++) {
+                double value = busy ? times->busy_s[c] : times->exposed_s[c];
+                sum += value;
+                explain_cell_number(e, value);
+            }
+            explain_cell_number(e, sum);
+        }
+    }
+}
