@@ -67,6 +67,7 @@ static const struct field FIELDS[] = {
     REAL("bytes_per_parameter", "master", master_bytes, 16.0, 1.0),
     REAL("bytes_per_parameter", "moments", moments_bytes, 64.0, 1.0),
     REAL("communication", "bucket_MB", bucket_bytes, 1e9, 1e6),
+    BOOL("communication", "bucket_copies", bucket_copies),
     BOOL("communication", "overlap_gradient_reduce", overlap_gradient_reduce),
     BOOL("communication", "overlap_parameter_gather", overlap_parameter_gather),
     BOOL("communication", "overlap_tensor_parallel", overlap_tensor_parallel),

@@ -36,12 +36,11 @@ struct software {
     char name[64];
     char title[128];
     /* host time */
-    double launch_host_s;     /* host time to issue one kernel, framework included */
-    double collective_host_s; /* to issue one collective */
-    double
-        collective_jitter_s; /* mean delay of one member at a collective; see software_collective_wait_s */
-    double copy_host_s;      /* to issue one asynchronous copy */
-    double pass_host_s;      /* per layer and pass: module calls, autograd bookkeeping */
+    double launch_host_s;       /* host time to issue one kernel, framework included */
+    double collective_host_s;   /* to issue one collective */
+    double collective_jitter_s; /* mean delay of one member at a collective; see software_collective_wait_s */
+    double copy_host_s;         /* to issue one asynchronous copy */
+    double pass_host_s;         /* per layer and pass: module calls, autograd bookkeeping */
     double micro_batch_host_s;  /* per micro-batch: data loading, schedule logic */
     double step_host_s;         /* per step: zero_grad, loss logging, scaler synchronisation */
     uint32_t launch_ahead;      /* launches the host may run ahead of the device; 0: unlimited */
@@ -61,14 +60,18 @@ struct software {
      *     torchtitan      4       4        0        8      16   fp32 sharded weights are the master; layers gathered as bf16 copies */
     enum dtype gradient_dtype; /* of the accumulated gradient */
     double weight_bytes;       /* resident weights */
-    double gathered_bytes;     /* of a gathered (ZeRO-3, FSDP) or cast copy that kernels use; else = weight_bytes */
-    double gradient_bytes;     /* accumulated gradient: the size of gradient_dtype */
-    double reduce_bytes;       /* gradient on the wire in data-parallel reduction */
-    double master_bytes;       /* separate fp32 copy; 0: the weights are it */
-    double moments_bytes;      /* Adam m and v */
-    uint32_t vocab_multiple;   /* padding of the vocabulary: multiple of vocab_multiple * TP; 0: only to divide */
+    double
+        gathered_bytes; /* of a gathered (ZeRO-3, FSDP) or cast copy that kernels use; else = weight_bytes. Below weight_bytes and without
+                                  ZeRO-3: cast at each forward, kept for the backward (autocast) */
+    double gradient_bytes;   /* accumulated gradient: the size of gradient_dtype */
+    double reduce_bytes;     /* gradient on the wire in data-parallel reduction */
+    double master_bytes;     /* separate fp32 copy; 0: the weights are it */
+    double moments_bytes;    /* Adam m and v */
+    uint32_t vocab_multiple; /* padding of the vocabulary: multiple of vocab_multiple * TP; 0: only to divide */
     /* communication */
-    double bucket_bytes;           /* data-parallel gradient bucket; 0: one for all */
+    double bucket_bytes; /* data-parallel gradient bucket; 0: one for all */
+    bool
+        bucket_copies; /* data parallelism without ZeRO: buckets are a second copy of the gradients, all step long (PyTorch DDP) */
     bool overlap_gradient_reduce;  /* buckets reduced while backward runs */
     bool overlap_parameter_gather; /* ZeRO: gathers prefetched */
     bool overlap_tensor_parallel;  /* backward TP collective beside the weight-gradient GEMM */

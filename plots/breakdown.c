@@ -69,10 +69,11 @@ enum status plot_breakdown(const struct plot_input *input, struct picture *pictu
     plot_quoted(out, title);
     strbuf_printf(
         out,
-        "\nset border 3 lw 0.8\nset tics nomirror out\nset lmargin at screen 0.09\nset rmargin at screen 0.98\n"
+        "\nset border 3 lw 0.8\nset tics nomirror out\nset lmargin at screen %.4f\nset rmargin at screen 0.98\n"
         "set tmargin at screen %.4f\nset bmargin at screen %.4f\n"
         "set xlabel \"time (%s)\" offset 0,0.4\nset xrange [0:%.7g]\nset yrange [%.2f:-0.6]\nset ytics (",
-        1 - 96 / picture->height, 54 / picture->height, unit.name, r->step_time_s * unit.per_s, bars - 0.4);
+        plot_rank_margin(s, BARS_MAX, picture->width), 1 - 96 / picture->height, 54 / picture->height, unit.name,
+        r->step_time_s * unit.per_s, bars - 0.4);
     for (uint32_t i = 0; i < bars; i++) {
         strbuf_append(out, i > 0 ? ", " : "");
         plot_quoted(out, sched_label(s, s->ranks[r->stages[i].rank].label));

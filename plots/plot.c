@@ -24,6 +24,17 @@ struct time_unit plot_time_unit(double longest_s)
                                : (struct time_unit){ 1e6, "us" };
 }
 
+double plot_rank_margin(const struct schedule *schedule, uint32_t ranks, double width)
+{
+    size_t longest = 8;
+    for (uint32_t r = 0; r < ranks && r < schedule->rank_count; r++) {
+        size_t length = strlen(sched_label(schedule, schedule->ranks[r].label));
+        longest = length > longest ? length : longest;
+    }
+    double margin = (28 + 7.6 * (double)longest) / width; /* 13-point sans: 7 to 8 pixels a letter */
+    return margin < 0.3 ? margin : 0.3;
+}
+
 void plot_quoted(struct strbuf *out, const char *text)
 {
     strbuf_char(out, '"');

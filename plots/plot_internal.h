@@ -32,6 +32,9 @@ struct time_unit {
 };
 struct time_unit plot_time_unit(double longest_s);
 
+/* The left margin, as a share of the width in pixels, that the longest name of the first `ranks` ranks needs. */
+double plot_rank_margin(const struct schedule *schedule, uint32_t ranks, double width);
+
 /* Text for a gnuplot string in double quotes without enhanced markup. */
 void plot_quoted(struct strbuf *out, const char *text);
 

@@ -304,13 +304,13 @@ static void put_panel(const struct plot_input *input, const struct panel *panel,
     strbuf_char(out, '\n');
 }
 
-static void put_frame(const struct plot_input *input, const struct time_unit *unit, struct strbuf *out)
+static void put_frame(const struct plot_input *input, const struct time_unit *unit, double left, struct strbuf *out)
 {
     const struct schedule *s = input->input->schedule;
     strbuf_printf(out,
-                  "set border 3 lw 0.8\nset tics nomirror out\nset lmargin at screen 0.09\nset rmargin at screen 0.98\n"
+                  "set border 3 lw 0.8\nset tics nomirror out\nset lmargin at screen %.4f\nset rmargin at screen 0.98\n"
                   "set xlabel \"time (%s)\" offset 0,0.4\nset grid xtics lw 0.5 lc rgb \"#D0D0D0\"\nset ytics (",
-                  unit->name);
+                  left, unit->name);
     for (uint32_t r = 0; r < s->rank_count && r < ROWS_MAX; r++) {
         strbuf_append(out, r > 0 ? ", " : "");
         plot_quoted(out, sched_label(s, s->ranks[r].label));
@@ -329,7 +329,7 @@ static void put_panels(const struct plot_input *input, struct picture *picture, 
     body = body < 110 ? 110 : body;
     picture->width = 1200;
     picture->height = head + count * body + (count - 1) * gap + foot;
-    put_frame(input, unit, &picture->script);
+    put_frame(input, unit, plot_rank_margin(s, ROWS_MAX, picture->width), &picture->script);
     strbuf_append(&picture->script, "set multiplot\n");
     for (int i = 0; i < count; i++) {
         double top = picture->height - head - i * (body + gap);

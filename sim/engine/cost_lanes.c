@@ -7,7 +7,7 @@
 
 struct share {
     uint32_t cost;
-    double part; /* coefficient / capacity */
+    uint64_t part_bits; /* of coefficient / capacity: compared as a whole, nothing is computed from it */
 };
 
 struct lane_finder {
@@ -72,11 +72,10 @@ static enum status list_shares(struct lane_finder *f, struct arena *scratch, str
         for (uint32_t u = cost->first_use; u < cost->first_use + cost->use_count; u++) {
             uint32_t r = table->uses[u].resource;
             struct share *share = &f->shares[f->first[r] + next[r]++];
-            uint64_t bits;
+            double part = table->uses[u].coefficient / table->capacities[r];
             share->cost = c;
-            share->part = table->uses[u].coefficient / table->capacities[r];
-            memcpy(&bits, &share->part, sizeof bits);
-            f->hashes[r] = mix(mix(f->hashes[r], c), bits);
+            memcpy(&share->part_bits, &part, sizeof part);
+            f->hashes[r] = mix(mix(f->hashes[r], c), share->part_bits);
         }
     }
     return STATUS_OK;
@@ -91,7 +90,7 @@ static bool fill_together(const struct lane_finder *f, uint32_t a, uint32_t b)
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct share *x = &f->shares[f->first[a] + i], *y = &f->shares[f->first[b] + i];
-        if (x->cost != y->cost || memcmp(&x->part, &y->part, sizeof x->part) != 0) {
+        if (x->cost != y->cost || x->part_bits != y->part_bits) {
             return false;
         }
     }
@@ -101,6 +100,7 @@ static bool fill_together(const struct lane_finder *f, uint32_t a, uint32_t b)
 static void classify(struct lane_finder *f)
 {
     struct cost_table *table = f->table;
+    CHECK(f->buckets != NULL);
     for (uint32_t r = 0; r < table->resource_count; r++) {
         table->lanes[r] = SCHED_NONE;
         if (f->first[r + 1] == f->first[r]) {

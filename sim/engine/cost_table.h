@@ -46,6 +46,8 @@ struct op_cost {
     uint32_t first_lane_use; /* into cost_table.lane_uses: the same in lanes */
     uint32_t lane_use_count, lane_resident_count;
     uint32_t launches;
+    int64_t collective_ps;         /* of merged collectives, alone */
+    int64_t exposed_collective_ps; /* ... of work_ps, what no kernel of the sequence covers */
 };
 
 struct cost_table {

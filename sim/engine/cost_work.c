@@ -97,65 +97,132 @@ static const struct kernel_cost *cost_of_kernel(struct cost_builder *b, uint32_t
     return one;
 }
 
-/* Schedules written before items could say their opcode mean all-reduce. */
-static enum opcode merged_opcode(const struct work_item *item)
+/* A sequence of kernels and merged collectives being added up. */
+struct sequence {
+    struct issue_walk walk;
+    double pass_s;
+    double alone_s, beside_s; /* alone, and while a foreign collective holds SMs */
+    double hbm_bytes;
+    double collective_s, exposed_s;
+    double sms, taken; /* of the device; by a collective */
+};
+
+static double kernel_beside_s(const struct sequence *sequence, const struct kernel_cost *one)
 {
-    return item->passes == OP_COMPUTE ? OP_ALL_REDUCE : (enum opcode)item->passes;
+    double slowed_s = one->floor_s + one->flop_s * cost_wave_slowdown(one->tiles, sequence->sms, sequence->taken);
+    return fmax(one->alone_s, slowed_s);
+}
+
+/* A kernel that runs beside a collective of the sequence: at full rate while that is in its latency, slowed while it holds SMs, then alone again. Sets when the kernel
+ * ends; returns when both have. */
+static double beside_pair_s(const struct sequence *sequence, const struct kernel_cost *one,
+                            const struct op_cost *collective, double *kernel_end_s)
+{
+    double latency_s = s_from_ps(collective->latency_ps), work_s = s_from_ps(collective->work_ps);
+    double rate = one->alone_s / kernel_beside_s(sequence, one);
+    double slow_s = fmin(fmax(0, one->alone_s - latency_s) / rate, work_s);
+    double after_s = fmax(0, one->alone_s - latency_s - slow_s * rate);
+    *kernel_end_s = one->alone_s <= latency_s ? one->alone_s : latency_s + slow_s + after_s;
+    return fmax(latency_s + work_s, *kernel_end_s);
+}
+
+static void add_kernel(struct cost_builder *b, struct sequence *sequence, const struct work_item *item,
+                       const struct op_cost *beside)
+{
+    uint32_t launches = b->schedule->kernels[item->index].launches;
+    const struct kernel_cost *one = cost_of_kernel(b, item->index);
+    double gap_s = launches * b->cluster->machine->gpu.launch_gap_s;
+    double alone_s = one->alone_s, beside_s = kernel_beside_s(sequence, one);
+    if (beside != NULL) {
+        double kernel_end_s;
+        alone_s = beside_s = beside_pair_s(sequence, one, beside, &kernel_end_s);
+        sequence->exposed_s += alone_s - kernel_end_s;
+    }
+    walk_launches(&sequence->walk, launches, item->passes * sequence->pass_s, alone_s + gap_s);
+    sequence->alone_s += alone_s + gap_s;
+    sequence->beside_s += beside_s + gap_s;
+    sequence->hbm_bytes += one->hbm_bytes;
+}
+
+/* Returns the record of a merged collective, which exists. */
+static enum status add_collective(struct cost_builder *b, struct sequence *sequence, const struct work_item *item,
+                                  const struct op_cost **record)
+{
+    uint32_t index;
+    TRY(cost_find_collective(b, (enum opcode)item->passes, item->index, &index));
+    double merged_s = add_merged(b, index);
+    bool beside = item->kind == ITEM_COLLECTIVE_BESIDE;
+    walk_collective(&sequence->walk, collective_host_s(b, b->schedule->works[item->index].group),
+                    beside ? 0 : merged_s);
+    sequence->alone_s += beside ? 0 : merged_s;
+    sequence->beside_s += beside ? 0 : merged_s;
+    sequence->collective_s += merged_s;
+    sequence->exposed_s += beside ? 0 : merged_s;
+    *record = &b->costs.items[index];
+    return STATUS_OK;
+}
+
+/* Records of merged collectives first: one record is made at a time. */
+static enum status find_merged(struct cost_builder *b, const struct sched_work *work)
+{
+    uint32_t unused;
+    for (uint32_t i = work->first_item; i < work->first_item + work->item_count; i++) {
+        const struct work_item *item = &b->schedule->work_items[i];
+        if (item->kind != ITEM_KERNEL) {
+            TRY(cost_find_collective(b, (enum opcode)item->passes, item->index, &unused));
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status close_sequence(struct cost_builder *b, const struct sequence *sequence, uint32_t gpu,
+                                  struct op_cost *cost)
+{
+    const struct issue_walk *walk = &sequence->walk;
+    if (sequence->hbm_bytes > 0) {
+        cost_amount(b, cluster_hbm(b->cluster, gpu), sequence->hbm_bytes);
+    }
+    double beside_rate = sequence->alone_s > 0 ? sequence->alone_s / sequence->beside_s : 1;
+    /* SMs such that a slowed sequence and the collective just fill them. */
+    b->pending[0].coefficient = fmin(1, (1 - sequence->taken / sequence->sms) / beside_rate);
+    TRY(cost_end(b, cost, 0, sequence->alone_s, 0));
+    CHECK(walk->launches <= UINT32_MAX);
+    cost->beside_rate = sequence->taken > 0 ? beside_rate : 1;
+    cost->launches = (uint32_t)walk->launches;
+    cost->issue_first_ps = ps_from_s(walk->first_s);
+    cost->issue_rest_ps = ps_from_s(walk->now_s - walk->first_s);
+    cost->issue_tail_ps = ps_from_s(walk->tail_s + sequence->alone_s);
+    cost->collective_ps = ps_from_s(sequence->collective_s);
+    cost->exposed_collective_ps = ps_from_s(sequence->exposed_s);
+    return STATUS_OK;
 }
 
 enum status cost_of_kernels(struct cost_builder *b, const struct sched_work *work, uint32_t rank, struct op_cost *cost)
 {
     const struct schedule *s = b->schedule;
-    const struct machine_gpu *machine = &b->cluster->machine->gpu;
     uint32_t gpu = s->devices[s->ranks[rank].first_device];
-    double sms = machine->sm_count, taken = fmin(b->cluster->machine->collective_sms, sms / 2);
-    struct issue_walk walk = { .launch_s = b->software == NULL ? 0 : b->software->launch_host_s };
-    double pass_s = b->software == NULL ? 0 : b->software->pass_host_s;
-    double alone_s = 0, beside_s = 0, hbm_bytes = 0;
-    uint32_t end = work->first_item + work->item_count, unused;
-    for (uint32_t i = work->first_item; i < end;
-         i++) { /* records of merged collectives first: one record is made at a time */
-        const struct work_item *item = &s->work_items[i];
-        if (item->kind != ITEM_KERNEL) {
-            TRY(cost_find_collective(b, merged_opcode(item), item->index, &unused));
-        }
-    }
+    double sms = b->cluster->machine->gpu.sm_count;
+    struct sequence sequence = {
+        .walk.launch_s = b->software == NULL ? 0 : b->software->launch_host_s,
+        .pass_s = b->software == NULL ? 0 : b->software->pass_host_s,
+        .sms = sms,
+        .taken = fmin(b->cluster->machine->collective_sms, sms / 2),
+    };
+    TRY(find_merged(b, work));
     cost_begin(b);
-    cost_fixed(b, cluster_sm(b->cluster, gpu), 1); /* set below, when the sequence is known */
-    for (uint32_t i = work->first_item; i < end; i++) {
+    cost_fixed(b, cluster_sm(b->cluster, gpu), 1); /* set when the sequence is known */
+    const struct op_cost *beside = NULL;
+    for (uint32_t i = work->first_item; i < work->first_item + work->item_count; i++) {
         const struct work_item *item = &s->work_items[i];
+        const struct op_cost *collective = NULL;
         if (item->kind == ITEM_KERNEL) {
-            uint32_t launches = s->kernels[item->index].launches;
-            const struct kernel_cost *one = cost_of_kernel(b, item->index);
-            double gap_s = launches * machine->launch_gap_s;
-            walk_launches(&walk, launches, item->passes * pass_s, one->alone_s + gap_s);
-            alone_s += one->alone_s + gap_s;
-            beside_s +=
-                fmax(one->alone_s, one->floor_s + one->flop_s * cost_wave_slowdown(one->tiles, sms, taken)) + gap_s;
-            hbm_bytes += one->hbm_bytes;
+            add_kernel(b, &sequence, item, beside);
         } else {
-            uint32_t index;
-            TRY(cost_find_collective(b, merged_opcode(item), item->index, &index));
-            double merged_s = add_merged(b, index);
-            walk_collective(&walk, collective_host_s(b, s->works[item->index].group), merged_s);
-            alone_s += merged_s;
-            beside_s += merged_s;
+            TRY(add_collective(b, &sequence, item, &collective));
         }
+        beside = item->kind == ITEM_COLLECTIVE_BESIDE ? collective : NULL;
     }
-    if (hbm_bytes > 0) {
-        cost_amount(b, cluster_hbm(b->cluster, gpu), hbm_bytes);
-    }
-    double beside_rate = alone_s > 0 ? alone_s / beside_s : 1;
-    /* SMs such that a slowed sequence and the collective just fill them. */
-    b->pending[0].coefficient = fmin(1, (1 - taken / sms) / beside_rate);
-    TRY(cost_end(b, cost, 0, alone_s, 0));
-    CHECK(walk.launches <= UINT32_MAX);
-    cost->beside_rate = taken > 0 ? beside_rate : 1;
-    cost->launches = (uint32_t)walk.launches;
-    cost->issue_first_ps = ps_from_s(walk.first_s);
-    cost->issue_rest_ps = ps_from_s(walk.now_s - walk.first_s);
-    cost->issue_tail_ps = ps_from_s(walk.tail_s + alone_s);
-    return STATUS_OK;
+    return close_sequence(b, &sequence, gpu, cost);
 }
 
 /* SMs and HBM of those members that are ranks. */

@@ -289,7 +289,8 @@ static uint32_t add_work(struct builder *b, struct sched_work work, const struct
     uint32_t at = UINT32_MAX, index = 0;
     while (builder_table_next(&b->work_table, hash, &at, &index)) {
         struct sched_work known = b->works.items[index];
-        const struct work_item *known_items = b->work_items.items + known.first_item;
+        /* without items there may be no array */
+        const struct work_item *known_items = item_count == 0 ? NULL : b->work_items.items + known.first_item;
         known.first_item = 0;
         if (memcmp(&known, &work, sizeof work) == 0 &&
             (item_count == 0 || memcmp(known_items, items, item_bytes) == 0)) {
@@ -311,8 +312,12 @@ uint32_t builder_work_kernels(struct builder *builder, const struct work_item *i
 {
     for (uint32_t i = 0; i < item_count && !builder->failed; i++) {
         bool kernel = items[i].kind == ITEM_KERNEL && items[i].index < builder->kernels.count;
-        CHECK(kernel || (items[i].kind == ITEM_COLLECTIVE && items[i].index < builder->works.count &&
-                         items[i].passes < OPCODE_COUNT && opcode_match((enum opcode)items[i].passes) == MATCH_GROUP));
+        bool collective = (items[i].kind == ITEM_COLLECTIVE || items[i].kind == ITEM_COLLECTIVE_BESIDE) &&
+                          items[i].index < builder->works.count && items[i].passes < OPCODE_COUNT &&
+                          opcode_match((enum opcode)items[i].passes) == MATCH_GROUP;
+        bool beside = items[i].kind == ITEM_COLLECTIVE_BESIDE;
+        CHECK(kernel || collective);
+        CHECK(!beside || (i + 1 < item_count && items[i + 1].kind == ITEM_KERNEL));
     }
     return add_work(builder, (struct sched_work){ .kind = WORK_KERNELS, .group = SCHED_NONE }, items, item_count);
 }

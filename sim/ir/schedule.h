@@ -134,10 +134,14 @@ struct sched_work {
     int64_t fixed_ps;  /* fixed */
 };
 
-enum work_item_kind { ITEM_KERNEL, ITEM_COLLECTIVE };
+enum work_item_kind {
+    ITEM_KERNEL,
+    ITEM_COLLECTIVE,
+    ITEM_COLLECTIVE_BESIDE /* runs beside the kernel that is the next item; what follows waits for both */
+};
 /* One step of a kernel sequence. */
 struct work_item {
-    uint32_t index; /* into kernels[]; or into works[]: a collective merged into the sequence (--detail stage) */
+    uint32_t index; /* into kernels[]; or into works[]: a collective merged into the sequence */
     uint16_t kind;  /* enum work_item_kind */
     /* Kernel: layer passes that begin here, host time of the framework's module calls. Collective: its opcode. */
     uint16_t passes;

@@ -122,8 +122,11 @@ static void write_work(struct json_writer *w, const struct schedule *s, const st
             const struct work_item *item = &s->work_items[x->first_item + i];
             jw_object(w, NULL);
             jw_uint(w, item->kind == ITEM_KERNEL ? "kernel" : "collective", item->index);
-            if (item->kind == ITEM_COLLECTIVE) {
+            if (item->kind != ITEM_KERNEL) {
                 jw_string(w, "op", opcode_word((enum opcode)item->passes));
+                if (item->kind == ITEM_COLLECTIVE_BESIDE) {
+                    jw_bool(w, "beside", true);
+                }
             } else if (item->passes != 0) {
                 jw_uint(w, "passes", item->passes);
             }
@@ -428,9 +431,10 @@ static enum status read_items(struct reader *r, const struct json *at)
     for (size_t i = 0, count = json_count(&items); i < count; i++) {
         uint32_t index = 0, passes = 0;
         json_item(&items, i, &item);
-        bool collective = json_has(&item, "collective");
+        bool collective = json_has(&item, "collective"), beside = false;
         if (collective) {
-            KNOWN(&item, r->error, "collective", "op");
+            KNOWN(&item, r->error, "collective", "op", "beside");
+            TRY(json_bool_or(&item, "beside", false, &beside, r->error));
             TRY(read_u32(r, &item, "collective", SCHED_NONE - 1, &index));
             TRY(read_word(r, &item, "op", WORDS_OPCODE, &passes));
         } else {
@@ -439,8 +443,11 @@ static enum status read_items(struct reader *r, const struct json *at)
             TRY(read_u32_or(r, &item, "passes", UINT16_MAX, 0, &passes));
         }
         TRY(array_reserve(&r->work_items, 1, r->error));
-        r->work_items.items[r->work_items.count++] =
-            (struct work_item){ index, collective ? ITEM_COLLECTIVE : ITEM_KERNEL, (uint16_t)passes };
+        r->work_items.items[r->work_items.count++] = (struct work_item){ index,
+                                                                         !collective ? ITEM_KERNEL
+                                                                         : beside    ? ITEM_COLLECTIVE_BESIDE
+                                                                                     : ITEM_COLLECTIVE,
+                                                                         (uint16_t)passes };
     }
     return accept(r, at, load_kernels(&r->loader, r->work_items.items, r->work_items.count));
 }

@@ -176,6 +176,9 @@ const char *load_kernels(struct loader *l, const struct work_item *items, size_t
             REFUSE_UNLESS(is_collective(l, items[i].index), "work %u is not a collective before", items[i].index);
             REFUSE_UNLESS(opcode_match((enum opcode)items[i].passes) == MATCH_GROUP, "%s is not a collective",
                           opcode_word((enum opcode)items[i].passes));
+            bool beside = items[i].kind == ITEM_COLLECTIVE_BESIDE;
+            REFUSE_UNLESS(!beside || (i + 1 < count && items[i + 1].kind == ITEM_KERNEL),
+                          "a collective beside its successor must be followed by a kernel");
         }
     }
     return added(l, builder_work_kernels(l->builder, items, (uint32_t)count), &l->works, "work");

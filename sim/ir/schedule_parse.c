@@ -397,7 +397,8 @@ static enum status parse_items(struct parser *p)
         size_t length = slash == NULL ? p->word.length : (size_t)(slash - p->word.at);
         uint64_t index = 0, passes = 0;
         bool kernel = p->word.at[0] == 'k';
-        bool fine = length > 1 && (kernel || p->word.at[0] == 'w') &&
+        bool beside = p->word.at[0] == 'b';
+        bool fine = length > 1 && (kernel || beside || p->word.at[0] == 'w') &&
                     digits(p->word.at + 1, length - 1, SCHED_NONE - 1, &index);
         if (fine && !kernel) {
             passes =
@@ -407,11 +408,15 @@ static enum status parse_items(struct parser *p)
             fine = digits(slash + 1, p->word.length - length - 1, UINT16_MAX, &passes) && passes > 0;
         }
         if (!fine) {
-            return found(p, "k and a number, perhaps with /passes, or w and a number with /opcode");
+            return found(
+                p, "k and a number, perhaps with /passes, or w (b: beside the next kernel) and a number with /opcode");
         }
         TRY(array_reserve(&p->work_items, 1, p->error));
-        p->work_items.items[p->work_items.count++] =
-            (struct work_item){ (uint32_t)index, kernel ? ITEM_KERNEL : ITEM_COLLECTIVE, (uint16_t)passes };
+        p->work_items.items[p->work_items.count++] = (struct work_item){ (uint32_t)index,
+                                                                         kernel   ? ITEM_KERNEL
+                                                                         : beside ? ITEM_COLLECTIVE_BESIDE
+                                                                                  : ITEM_COLLECTIVE,
+                                                                         (uint16_t)passes };
         advance(p);
     }
     return accept(p, load_kernels(&p->loader, p->work_items.items, p->work_items.count));

@@ -95,8 +95,9 @@ static void print_work(const struct schedule *s, uint32_t index, struct strbuf *
     case WORK_KERNELS:
         for (uint32_t i = 0; i < w->item_count; i++) {
             const struct work_item *item = &s->work_items[w->first_item + i];
-            if (item->kind == ITEM_COLLECTIVE) {
-                strbuf_printf(out, " w%" PRIu32 "/%s", item->index, opcode_word((enum opcode)item->passes));
+            if (item->kind != ITEM_KERNEL) {
+                strbuf_printf(out, " %c%" PRIu32 "/%s", item->kind == ITEM_COLLECTIVE ? 'w' : 'b', item->index,
+                              opcode_word((enum opcode)item->passes));
             } else if (item->passes != 0) {
                 strbuf_printf(out, " k%" PRIu32 "/%u", item->index, item->passes);
             } else {

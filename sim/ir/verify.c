@@ -164,14 +164,19 @@ static enum status check_items(struct verifier *v, uint32_t index)
     const struct sched_work *w = &s->works[index];
     for (uint32_t i = 0; i < w->item_count; i++) {
         const struct work_item *item = &s->work_items[w->first_item + i];
+        bool collective = item->kind == ITEM_COLLECTIVE || item->kind == ITEM_COLLECTIVE_BESIDE;
         bool right = item->kind == ITEM_KERNEL
                          ? item->index < s->kernel_count
-                         : item->kind == ITEM_COLLECTIVE && item->index < index &&
-                               s->works[item->index].kind == WORK_COLLECTIVE && item->passes < OPCODE_COUNT &&
-                               opcode_match((enum opcode)item->passes) == MATCH_GROUP;
+                         : collective && item->index < index && s->works[item->index].kind == WORK_COLLECTIVE &&
+                               item->passes < OPCODE_COUNT && opcode_match((enum opcode)item->passes) == MATCH_GROUP;
+        if (item->kind == ITEM_COLLECTIVE_BESIDE) {
+            right = right && i + 1 < w->item_count && item[1].kind == ITEM_KERNEL;
+        }
         if (!right) {
-            return BAD(v, "work %u: item %u must be a kernel, or a collective work before it with its opcode", index,
-                       i);
+            return BAD(v,
+                       "work %u: item %u must be a kernel, or a collective work before it with its opcode (beside: a "
+                       "kernel follows)",
+                       index, i);
         }
     }
     return STATUS_OK;

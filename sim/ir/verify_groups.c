@@ -224,7 +224,7 @@ static enum status check_merged(struct groups *g, uint32_t op, uint32_t rank, ui
     checked_for[index] = rank + 1;
     for (uint32_t i = 0; i < w->item_count; i++) {
         const struct work_item *item = &s->work_items[w->first_item + i];
-        if (item->kind != ITEM_COLLECTIVE) {
+        if (item->kind == ITEM_KERNEL) {
             continue;
         }
         const struct sched_group *group = &s->groups[s->works[item->index].group];

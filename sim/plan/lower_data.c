@@ -69,12 +69,49 @@ static void gather_root_group(struct lowering *l, const struct lower_layer *laye
     rank->root_gather = gather(l, bytes, rank->last_compute, layer, false);
 }
 
+/* Resident weights wider than kernels take (autocast). */
+bool lowering_casts_weights(const struct lowering *l)
+{
+    const struct lower_request *request = l->request;
+    return dtype_bytes(request->plan->precision) < request->software->weight_bytes &&
+           request->software->gathered_bytes < request->software->weight_bytes &&
+           (request->plan->zero_stage < 3 || l->replicas == 1);
+}
+
+/* The cast of a forward lives until its backward, as autograd keeps it; where the forward is repeated each of the two makes its own. */
+static void cast_weights(struct lowering *l, const struct lower_pass *pass, uint32_t *release)
+{
+    const struct lower_layer *layer = pass->layer;
+    const struct software *software = l->request->software;
+    if (layer->kind == LAYER_EMBEDDING || !(layer->parameters > 0)) {
+        return; /* look-ups are not cast */
+    }
+    bool repeated = layer->recompute == RECOMPUTE_FULL;
+    if (pass->kind == LOWER_BACKWARD_WEIGHT || (pass->kind == LOWER_BACKWARD && !repeated)) {
+        return; /* released with the activations */
+    }
+    double bytes = layer->parameters * software->gathered_bytes;
+    uint32_t matrices = layer->kind == LAYER_HEAD ? 1 : l->request->model->activation == MODEL_SWIGLU ? 7 : 4;
+    uint32_t cast = lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_WEIGHT, 0, "cast weights");
+    lower_next_acquires(l, cast);
+    lowering_memory_kernel(l, KERNEL_ELEMENTWISE, layer->parameters * software->weight_bytes, bytes, matrices,
+                           pass->kind == LOWER_FORWARD ? PHASE_FORWARD : PHASE_RECOMPUTE);
+    if (repeated && pass->kind == LOWER_FORWARD) {
+        *release = cast;
+    } else {
+        l->rank->activations[(size_t)layer->index * l->micro_batches + pass->micro_batch].cast = cast;
+    }
+}
+
 void lowering_weights_for_pass(struct lowering *l, const struct lower_pass *pass, uint32_t *release)
 {
     const struct lower_layer *layer = pass->layer;
     struct rank_state *rank = l->rank;
     *release = SCHED_NONE;
     if (layer->gathered_bytes == 0) {
+        if (lowering_casts_weights(l)) {
+            cast_weights(l, pass, release);
+        }
         return;
     }
     if (in_root_group(l, layer)) {

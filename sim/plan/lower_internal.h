@@ -16,10 +16,12 @@ struct segment {
 struct pass_template {
     struct segment *segments;
     uint32_t segment_count;
-    /* the same as one item list, for chunk-wide merging; valid when `mergeable` (no segment runs beside another) */
+    /* The same as one item list and one work: where nothing outside can see the collectives inside. */
     struct work_item *items;
     uint32_t item_count;
     bool mergeable;
+    uint8_t phase;   /* enum op_phase of its kernels */
+    uint32_t merged; /* SCHED_NONE: kept apart (detail op, or partners that are ranks of their own) */
 };
 
 /* The pass templates of a layer kind: a backward may be preceded by repeated forward work. */
@@ -51,6 +53,7 @@ enum { LANES_MAX = 64, PASS_ENDS = 16, NEXT_DEPENDENCIES_MAX = 64, NEXT_ACQUIRES
 struct activation {
     uint32_t buffer;
     uint32_t recomputed; /* split backward: recomputed tensors live until W */
+    uint32_t cast;       /* weights cast for these kernels (autocast), or SCHED_NONE */
     uint32_t kept;       /* split backward: output gradients that W needs */
 };
 
@@ -158,6 +161,7 @@ uint32_t lowering_memory_kernel(struct lowering *l, enum kernel_class kernel_cla
 uint32_t lowering_gather(struct lowering *l, const struct lower_layer *layer, bool backward);
 /* The weights of a layer's pass: gathers them when they are not. `*release`: to be released after the pass, or SCHED_NONE. */
 void lowering_weights_for_pass(struct lowering *l, const struct lower_pass *pass, uint32_t *release);
+bool lowering_casts_weights(const struct lowering *l);
 /* Bytes of a layer's whole gradient until it is reduced (ZeRO-2, 3). */
 double lowering_full_gradient_bytes(const struct lowering *l, const struct lower_layer *layer);
 void lowering_finish_data(struct lowering *l); /* end of the step: what is still gathered or waits to be reduced */

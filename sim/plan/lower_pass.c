@@ -90,12 +90,22 @@ uint32_t lowering_collective(struct lowering *l, enum opcode opcode, uint32_t qu
     return op;
 }
 
-/* A pass being emitted: tags for its ops, and where it began. */
+/* A pass being emitted, segment by segment. */
 struct emission {
-    uint16_t micro_batch, chunk, layer;
+    const struct lower_pass *pass;
     uint32_t beside;     /* a collective that runs beside the next segment */
     uint32_t wait_after; /* ... which the segment after that waits for */
 };
+
+static void tag_pass(struct lowering *l, const struct lower_pass *pass, enum op_phase phase)
+{
+    const struct lower_layer *layer = pass->layer;
+    uint16_t index = layer->model_index == SCHED_NONE ? OP_TAG_NONE : (uint16_t)layer->model_index;
+    builder_tag(l->builder, (uint16_t)pass->micro_batch, (uint16_t)layer->chunk, index);
+    if (phase == PHASE_RECOMPUTE) {
+        builder_flag(l->builder, OP_FLAG_RECOMPUTE);
+    }
+}
 
 static void emit_segment(struct lowering *l, struct emission *emission, const struct segment *segment)
 {
@@ -106,7 +116,7 @@ static void emit_segment(struct lowering *l, struct emission *emission, const st
                                   (enum op_phase)segment->phase);
         builder_depends(l->builder, after);
         builder_set_match(l->builder, lowering_collective_match(l, segment->match_group, rank->groups.tensor_present));
-        builder_tag(l->builder, emission->micro_batch, emission->chunk, emission->layer);
+        tag_pass(l, emission->pass, (enum op_phase)segment->phase);
         lower_next_depends(l, emission->wait_after);
         emission->wait_after = SCHED_NONE;
         lower_next_depends(l, emission->beside);
@@ -120,23 +130,27 @@ static void emit_segment(struct lowering *l, struct emission *emission, const st
     if (segment->match_group != SCHED_NONE) {
         builder_set_match(l->builder, lowering_collective_match(l, segment->match_group, rank->groups.tensor_present));
     }
-    if (segment->phase == PHASE_RECOMPUTE) {
-        builder_flag(l->builder, OP_FLAG_RECOMPUTE);
-    }
-    builder_tag(l->builder, emission->micro_batch, emission->chunk, emission->layer);
+    tag_pass(l, emission->pass, (enum op_phase)segment->phase);
+}
+
+/* Tensor-parallel collectives inside a pass share links with nobody else's unless data-parallel traffic runs beside it. */
+static bool collectives_are_private(const struct lowering *l, const struct lower_pass *pass)
+{
+    const struct lower_request *request = l->request;
+    return l->replicas == 1 ||
+           (request->plan->zero_stage < 2 && !(request->software->overlap_gradient_reduce && pass->last_micro_batch));
 }
 
 static void emit_template(struct lowering *l, const struct lower_pass *pass, enum template_kind kind)
 {
-    const struct lower_layer *layer = pass->layer;
-    const struct pass_template *made = &l->rank->templates[layer->kind][kind];
-    struct emission emission = {
-        .micro_batch = (uint16_t)pass->micro_batch,
-        .chunk = (uint16_t)layer->chunk,
-        .layer = layer->model_index == SCHED_NONE ? OP_TAG_NONE : (uint16_t)layer->model_index,
-        .beside = SCHED_NONE,
-        .wait_after = SCHED_NONE,
-    };
+    const struct pass_template *made = &l->rank->templates[pass->layer->kind][kind];
+    if (made->merged != SCHED_NONE && collectives_are_private(l, pass)) {
+        enum op_phase phase = (enum op_phase)made->phase;
+        on_compute_queue(l, OP_COMPUTE, made->merged, phase);
+        tag_pass(l, pass, phase);
+        return;
+    }
+    struct emission emission = { .pass = pass, .beside = SCHED_NONE, .wait_after = SCHED_NONE };
     for (uint32_t i = 0; i < made->segment_count; i++) {
         emit_segment(l, &emission, &made->segments[i]);
     }
@@ -314,7 +328,8 @@ static void release_saved(struct lowering *l, const struct lower_pass *pass)
     release_at_last(l, activation->buffer);
     release_at_last(l, activation->recomputed);
     release_at_last(l, activation->kept);
-    *activation = (struct activation){ SCHED_NONE, SCHED_NONE, SCHED_NONE };
+    release_at_last(l, activation->cast);
+    *activation = (struct activation){ SCHED_NONE, SCHED_NONE, SCHED_NONE, SCHED_NONE };
     if (input_is_received(l, pass->layer, pass->micro_batch)) {
         uint32_t *boundary = boundary_of(l, pass->layer->chunk, pass->micro_batch);
         release_at_last(l, *boundary);
@@ -405,7 +420,7 @@ static bool chunk_merges(const struct lowering *l, uint32_t chunk, enum lower_pa
 {
     const struct memory_policy *policy = l->request->policy;
     if (l->request->plan->detail != DETAIL_STAGE || l->request->order->splits_backward || policy->before_pass != NULL ||
-        policy->after_pass != NULL || policy->gradient_ready != NULL ||
+        policy->after_pass != NULL || policy->gradient_ready != NULL || lowering_casts_weights(l) ||
         (l->replicas > 1 && (l->request->plan->zero_stage >= 2 || last))) {
         return false; /* the last backward of a replicated chunk hands over gradients layer by layer */
     }

@@ -182,6 +182,20 @@ static double communicator_bytes(const struct machine *machine)
     return machine->nccl_channels * (machine->nccl_channel_receive_bytes + machine->nccl_channel_send_bytes);
 }
 
+/* PyTorch DDP: gradients are copied into buckets, reduced there, and copied back. */
+static void bucket_buffer(struct lowering *l, const struct rank_state *rank)
+{
+    const struct software *software = l->request->software;
+    double bytes = 0;
+    for (uint32_t i = 0; i < rank->layer_count; i++) {
+        bytes += rank->layers[i].parameters * software->reduce_bytes;
+    }
+    if (software->bucket_copies && l->replicas > 1 && l->request->plan->zero_stage == 0 && bytes > 0) {
+        lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_COMMUNICATION, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END,
+                     "gradient buckets");
+    }
+}
+
 static void runtime_buffer(struct lowering *l, const struct rank_state *rank)
 {
     const struct software *software = l->request->software;
@@ -219,7 +233,7 @@ static enum status rank_arrays(struct lowering *l, struct rank_state *rank)
         return l->status;
     }
     for (size_t i = 0; i < activations; i++) {
-        rank->activations[i] = (struct activation){ SCHED_NONE, SCHED_NONE, SCHED_NONE };
+        rank->activations[i] = (struct activation){ SCHED_NONE, SCHED_NONE, SCHED_NONE, SCHED_NONE };
     }
     clear_ids(rank->boundary_in, (size_t)l->virtual_stages * l->micro_batches);
     clear_ids(rank->full_gradient, rank->layer_count);
@@ -290,6 +304,7 @@ enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, u
         layer->gradient = place_buffer(l, layer, BUFFER_GRADIENT, layer->gradient_bytes);
         layer->optimizer = place_buffer(l, layer, BUFFER_OPTIMIZER, layer->optimizer_bytes);
     }
+    bucket_buffer(l, rank);
     runtime_buffer(l, rank);
     return l->status;
 }

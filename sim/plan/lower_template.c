@@ -82,6 +82,14 @@ static void add_kernel(struct maker *maker, const struct layer_op *op)
     maker->made->items[maker->made->item_count++] = item;
 }
 
+/* A collective that no kernel follows has nothing to run beside. */
+static void end_beside(struct pass_template *made)
+{
+    if (made->item_count > 0 && made->items[made->item_count - 1].kind == ITEM_COLLECTIVE_BESIDE) {
+        made->items[made->item_count - 1].kind = ITEM_COLLECTIVE;
+    }
+}
+
 static void add_collective(struct maker *maker, const struct rank_state *rank, const struct layer_op *op, bool beside)
 {
     const struct plan *plan = maker->l->request->plan;
@@ -96,11 +104,12 @@ static void add_collective(struct maker *maker, const struct rank_state *rank, c
         .phase = PHASE_TENSOR_COMM,
         .beside = beside,
     };
+    end_beside(made);
     made->items[made->item_count++] = (struct work_item){ .index = work,
-                                                          .kind = ITEM_COLLECTIVE,
+                                                          .kind = beside ? ITEM_COLLECTIVE_BESIDE : ITEM_COLLECTIVE,
                                                           .passes = (uint16_t)collective_opcode(op->collective) };
     /* Phantoms' partners only exist when folded. */
-    made->mergeable = made->mergeable && !beside && rank->groups.tensor_present == 1;
+    made->mergeable = made->mergeable && rank->groups.tensor_present == 1;
 }
 
 static enum status make_template(struct lowering *l, struct rank_state *rank, enum layer_kind layer,
@@ -116,6 +125,7 @@ static enum status make_template(struct lowering *l, struct rank_state *rank, en
         return error_set(l->error, STATUS_NO_MEMORY, "out of memory for pass templates");
     }
     made->mergeable = true;
+    made->phase = (uint8_t)maker.phase;
     bool overlap = l->request->software->overlap_tensor_parallel;
     bool beside = false; /* the latest collective runs beside the one kernel that follows it */
     for (uint32_t i = 0; i < graph->op_count; i++) {
@@ -137,6 +147,10 @@ static enum status make_template(struct lowering *l, struct rank_state *rank, en
         }
     }
     close_run(&maker);
+    end_beside(made);
+    made->merged = made->mergeable && l->request->plan->detail != DETAIL_OP && made->item_count > 0
+                       ? builder_work_kernels(l->builder, made->items, made->item_count)
+                       : SCHED_NONE;
     return l->status;
 }
 

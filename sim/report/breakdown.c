@@ -46,7 +46,8 @@ struct tracer {
     struct stage_times *times;
     const struct schedule *s;
     const struct timeline *timeline;
-    uint32_t first_op; /* of the rank */
+    const struct cost_table *costs; /* or NULL */
+    uint32_t first_op;              /* of the rank */
 };
 
 /* The op ahead of `index` in its queue, or the one before it that the host waits for; SCHED_NONE. */
@@ -109,24 +110,54 @@ static void charge_run(const struct tracer *t, uint32_t index, struct span *span
     }
 }
 
-void breakdown_rank(struct stage_times *times, const struct schedule *s, const struct timeline *timeline, uint32_t rank)
+/* The inside of an op that ran on the compute queue: its kernels, collectives merged between them, and launches that came late. */
+static void charge_inside(const struct tracer *t, uint32_t index)
+{
+    const struct sched_op *op = &t->s->ops[index];
+    const struct op_times *times = &t->timeline->ops[index];
+    enum time_class own = op_time_class(op);
+    double ran_s = s_from_ps(times->end_ps - times->start_ps);
+    if (t->costs == NULL || op->opcode != OP_COMPUTE) {
+        t->times->exposed_s[own] += ran_s;
+        t->times->busy_s[own] += ran_s;
+        return;
+    }
+    const struct op_cost *cost = &t->costs->costs[t->costs->op_costs[index]];
+    double late_s = 0, exposed_s = 0;
+    if (times->end_ps == times->issued_ps + cost->issue_tail_ps) { /* the last launches set the end */
+        late_s = s_from_ps(times->end_ps - times->start_ps - times->alone_ps);
+        late_s = late_s > 0 ? late_s : 0;
+    }
+    if (cost->work_ps > 0) {
+        exposed_s = (ran_s - late_s) * ((double)cost->exposed_collective_ps / (double)cost->work_ps);
+    }
+    t->times->exposed_s[TIME_HOST_ISSUE] += late_s;
+    t->times->exposed_s[TIME_TENSOR_COMM] += exposed_s;
+    t->times->exposed_s[own] += ran_s - late_s - exposed_s;
+    t->times->busy_s[TIME_TENSOR_COMM] += s_from_ps(cost->collective_ps);
+    t->times->busy_s[own] += ran_s - late_s - exposed_s;
+}
+
+void breakdown_rank(struct stage_times *times, const struct schedule *s, const struct timeline *timeline,
+                    const struct cost_table *costs, uint32_t rank)
 {
     const struct sched_rank *r = &s->ranks[rank];
     *times = (struct stage_times){ .rank = rank };
-    const struct tracer tracer = { .times = times, .s = s, .timeline = timeline, .first_op = r->first_op };
+    const struct tracer tracer = {
+        .times = times, .s = s, .timeline = timeline, .costs = costs, .first_op = r->first_op
+    };
     int64_t idle_from_ps = 0;
     for (uint32_t i = r->first_op; i < r->first_op + r->op_count; i++) {
         const struct sched_op *op = &s->ops[i];
         const struct op_times *t = &timeline->ops[i];
-        double busy_s = s_from_ps(t->end_ps - t->start_ps);
-        times->busy_s[op_time_class(op)] += busy_s;
         if (s->queues[op->queue].queue_class != QUEUE_COMPUTE) {
+            times->busy_s[op_time_class(op)] += s_from_ps(t->end_ps - t->start_ps);
             continue;
         }
         struct span span = { idle_from_ps, t->start_ps };
         charge_wait(&tracer, i, &span, DEPTH_MAX);
         charge(times, TIME_BUBBLE, &span, t->start_ps); /* what stood before it ended before it was ready */
-        times->exposed_s[op_time_class(op)] += busy_s;
+        charge_inside(&tracer, i);
         idle_from_ps = t->end_ps > idle_from_ps ? t->end_ps : idle_from_ps;
     }
     /* After its last kernel a rank waits for its own last transfer and what that waited for, then for the others. */

@@ -2,12 +2,14 @@
 #ifndef MEMWALL_REPORT_BREAKDOWN_H
 #define MEMWALL_REPORT_BREAKDOWN_H
 
+#include "sim/engine/cost_table.h"
 #include "sim/report/result.h"
 
 enum time_class op_time_class(const struct sched_op *op);
 
-/* Fills `times` for the rank's ops; exposed_s sums to timeline->end_ps. Needs a timeline that is DONE. */
+/* Fills `times` for the rank's ops; exposed_s sums to timeline->end_ps. Needs a timeline that is DONE. With the `costs` of the simulation the inside of an op is told
+ * apart too: collectives merged into a sequence of kernels, and waiting for launches within it; NULL for real executors. */
 void breakdown_rank(struct stage_times *times, const struct schedule *schedule, const struct timeline *timeline,
-                    uint32_t rank);
+                    const struct cost_table *costs, uint32_t rank);
 
 #endif

@@ -101,6 +101,15 @@ static bool are_alike(const struct result *result, const struct cluster *cluster
            fabs(x->bytes - y->bytes) <= 1e-3 * x->bytes;
 }
 
+uint32_t link_series_alike(const struct result *result, const struct result_input *input, uint32_t link)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < result->link_count; i++) {
+        count += are_alike(result, input->cluster, link, i);
+    }
+    return count;
+}
+
 uint32_t link_series_choose(const struct result *result, const struct result_input *input, uint32_t most,
                             uint32_t *chosen)
 {
@@ -140,10 +149,10 @@ enum status link_series_compute(const struct result *result, const struct result
     for (uint32_t l = 0; l < chosen_count; l++) {
         CHECK(chosen[l] < result->link_count);
         slot[result->links[chosen[l]].resource] = l;
-        series[l] = (struct link_series){ .resource = result->links[chosen[l]].resource };
-        for (uint32_t i = 0; i < result->link_count; i++) {
-            series[l].alike += are_alike(result, input->cluster, chosen[l], i);
-        }
+        series[l] = (struct link_series){
+            .resource = result->links[chosen[l]].resource,
+            .alike = link_series_alike(result, input, chosen[l]),
+        };
     }
     TRY_OR_FAIL(cost_table_build(&table, input->schedule, input->cluster, input->software, error));
     TRY_OR_FAIL(collect(&edges, input, &table, slot, counted, error));

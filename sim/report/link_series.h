@@ -17,6 +17,8 @@ struct link_series {
  * Returns how many, at most `most`. */
 uint32_t link_series_choose(const struct result *result, const struct result_input *input, uint32_t most,
                             uint32_t *chosen);
+/* Links of the same kind that move as many bytes (within a thousandth) as result->links[link], itself included. */
+uint32_t link_series_alike(const struct result *result, const struct result_input *input, uint32_t link);
 /* The series of result->links[chosen[i]], into series[chosen_count]. Arrays live in `arena`. */
 enum status link_series_compute(const struct result *result, const struct result_input *input, const uint32_t *chosen,
                                 uint32_t chosen_count, struct arena *arena, struct link_series *series,

@@ -85,12 +85,11 @@ static int by_bytes(const void *a, const void *b)
 }
 
 /* Bytes by class come from what each op asks for; the audit has held their sum to what moved. */
-static enum status traffic(struct result *result, const struct result_input *input, struct error *error)
+static enum status traffic(struct result *result, const struct result_input *input, const struct cost_table *table,
+                           struct error *error)
 {
     const struct cluster *cluster = input->cluster;
     const struct timeline *timeline = input->timeline;
-    struct cost_table table = { 0 };
-    TRY(cost_table_build(&table, input->schedule, cluster, input->software, error));
     uint32_t *slot = arena_array(&result->arena, uint32_t, cluster->resource_count);
     uint32_t count = 0;
     for (uint32_t r = 0; slot != NULL && r < cluster->resource_count; r++) {
@@ -99,7 +98,6 @@ static enum status traffic(struct result *result, const struct result_input *inp
     }
     result->links = arena_array(&result->arena, struct link_traffic, count);
     if (slot == NULL || result->links == NULL) {
-        cost_table_free(&table);
         return error_set(error, STATUS_NO_MEMORY, "out of memory for the report");
     }
     result->link_count = count;
@@ -115,7 +113,9 @@ static enum status traffic(struct result *result, const struct result_input *inp
     uint8_t *counted = arena_array(&result->arena, uint8_t, (size_t)input->schedule->match_count + 1);
     for (uint32_t i = 0; counted != NULL && i < input->schedule->op_count; i++) {
         const struct sched_op *op = &input->schedule->ops[i];
-        const struct op_cost *cost = &table.costs[table.op_costs[i]];
+        const struct op_cost *cost = &table->costs[table->op_costs[i]];
+        /* links that a sequence of kernels uses are those of the collectives merged into it */
+        enum time_class time_class = op->opcode == OP_COMPUTE ? TIME_TENSOR_COMM : op_time_class(op);
         if (op->match != SCHED_NONE && counted[op->match] != 0) {
             continue; /* matched ops are one activity */
         }
@@ -123,14 +123,13 @@ static enum status traffic(struct result *result, const struct result_input *inp
             counted[op->match] = 1;
         }
         for (uint32_t u = 0; u < cost->use_count; u++) {
-            const struct maxmin_use *use = &table.uses[cost->first_use + u];
+            const struct maxmin_use *use = &table->uses[cost->first_use + u];
             if (slot[use->resource] != SCHED_NONE) {
-                result->links[slot[use->resource]].class_bytes[op_time_class(op)] +=
+                result->links[slot[use->resource]].class_bytes[time_class] +=
                     use->coefficient * s_from_ps(cost->work_ps);
             }
         }
     }
-    cost_table_free(&table);
     qsort(result->links, count, sizeof *result->links, by_bytes);
     return STATUS_OK;
 }
@@ -193,16 +192,20 @@ static enum status compute_done(struct result *result, const struct result_input
         return error_set(error, STATUS_NO_MEMORY, "out of memory for the report");
     }
     result->stage_count = s->rank_count;
+    bool simulated = input->timeline->resources != NULL;
+    struct cost_table table = { 0 };
+    if (simulated) {
+        TRY(cost_table_build(&table, s, input->cluster, input->software, error));
+    }
     for (uint32_t r = 0; r < s->rank_count; r++) {
-        breakdown_rank(&result->stages[r], s, input->timeline, r);
+        breakdown_rank(&result->stages[r], s, input->timeline, simulated ? &table : NULL, r);
     }
-    if (input->timeline->resources != NULL) {
-        TRY(traffic(result, input, error));
-    }
-    if (result->step_time_s > 0) {
+    enum status status = simulated ? traffic(result, input, &table, error) : STATUS_OK;
+    cost_table_free(&table);
+    if (status == STATUS_OK && result->step_time_s > 0) {
         bounds(result, input);
     }
-    return STATUS_OK;
+    return status;
 }
 
 enum status result_compute(struct result *result, const struct result_input *input, struct error *error)

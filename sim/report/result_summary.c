@@ -1,6 +1,11 @@
 /* The result for a terminal: what a buyer or a student reads first. */
+#include <string.h>
+
 #include "sim/base/units.h"
+#include "sim/report/link_series.h"
 #include "sim/report/result.h"
+
+enum { LINKS_SHOWN = 6 };
 
 static void headline(const struct result *result, const struct result_input *input, struct strbuf *out)
 {
@@ -21,11 +26,54 @@ static void headline(const struct result *result, const struct result_input *inp
                   text_flops_per_s(result->hardware_tflops_per_gpu * 1e12, b, sizeof b), 100 * result->hfu);
 }
 
+/* Lines with a name in front; neighbours with the same figures (ranks that are equal by symmetry) stand once. */
+struct rows {
+    struct strbuf *out, last;
+    const char *name;
+    int width; /* of the names */
+    uint32_t alike;
+};
+
+static void rows_end(struct rows *rows)
+{
+    if (rows->alike > 0) {
+        strbuf_printf(rows->out, "  %-*s%s", rows->width, rows->name, rows->last.text != NULL ? rows->last.text : "");
+        if (rows->alike > 1) {
+            strbuf_printf(rows->out, "  and %u like it", rows->alike - 1);
+        }
+        strbuf_char(rows->out, '\n');
+    }
+    rows->out->failed = rows->out->failed || rows->last.failed;
+    strbuf_free(&rows->last);
+    rows->last = (struct strbuf){ 0 };
+    rows->alike = 0;
+}
+
+/* Takes `row` over. */
+static void rows_add(struct rows *rows, const char *name, struct strbuf *row)
+{
+    if (rows->alike > 0 && rows->last.text != NULL && row->text != NULL && strcmp(rows->last.text, row->text) == 0) {
+        rows->alike++;
+        strbuf_free(row);
+        return;
+    }
+    rows_end(rows);
+    rows->last = *row;
+    rows->name = name;
+    rows->alike = 1;
+}
+
 /* Percent of the step by cause, one line a rank; then what was hidden behind compute. */
 static void where_time_goes(const struct result *result, const struct result_input *input, struct strbuf *out)
 {
     strbuf_append(out, "Where the step goes (% of the step; communication counts only where it is exposed)\n");
-    strbuf_printf(out, "  %-10s", "");
+    int width = 10;
+    for (uint32_t i = 0; i < result->stage_count; i++) {
+        int length = (int)strlen(sched_label(input->schedule, input->schedule->ranks[result->stages[i].rank].label));
+        width = length > width ? length : width;
+    }
+    struct rows rows = { .out = out, .width = width };
+    strbuf_printf(out, "  %-*s", width, "");
     static const char *const heads[] = { "compute", "recomp.", "tensor", "pipeline", "data",
                                          "offload", "optim.",  "bubble", "mem.wait", "host" };
     _Static_assert(sizeof heads / sizeof heads[0] == TIME_CLASS_COUNT, "one head a class");
@@ -35,17 +83,17 @@ static void where_time_goes(const struct result *result, const struct result_inp
     strbuf_char(out, '\n');
     for (uint32_t i = 0; i < result->stage_count; i++) {
         const struct stage_times *times = &result->stages[i];
-        strbuf_printf(out, "  %-10s", sched_label(input->schedule, input->schedule->ranks[times->rank].label));
+        struct strbuf row = { 0 };
         for (uint32_t c = 0; c < TIME_CLASS_COUNT; c++) {
-            double share = 100 * times->exposed_s[c] / result->step_time_s;
             if (times->exposed_s[c] > 0) {
-                strbuf_printf(out, " %8.1f", share);
+                strbuf_printf(&row, " %8.1f", 100 * times->exposed_s[c] / result->step_time_s);
             } else {
-                strbuf_printf(out, " %8s", "-");
+                strbuf_printf(&row, " %8s", "-");
             }
         }
-        strbuf_char(out, '\n');
+        rows_add(&rows, sched_label(input->schedule, input->schedule->ranks[times->rank].label), &row);
     }
+    rows_end(&rows);
     double hidden[TIME_CLASS_COUNT] = { 0 };
     for (uint32_t i = 0; i < result->stage_count; i++) {
         for (uint32_t c = 0; c < TIME_CLASS_COUNT; c++) {
@@ -72,8 +120,13 @@ static void memory(const struct result_input *input, struct strbuf *out)
         "weights", "grads", "optim.", "activ.", "bound.", "worksp.", "comm.", "runtime"
     };
     _Static_assert(sizeof heads / sizeof heads[0] == BUFFER_CLASS_COUNT, "one head a class");
+    struct rows rows = { .out = out, .width = 8 };
+    for (uint32_t i = 0; i < s->space_count; i++) {
+        int length = (int)strlen(sched_label(s, s->spaces[i].label));
+        rows.width = input->timeline->spaces[i].peak_bytes > 0 && length > rows.width ? length : rows.width;
+    }
     strbuf_append(out, "Memory at its peak (GiB)\n");
-    strbuf_printf(out, "  %-26s %7s %8s %8s", "", "peak", "reserved", "capacity");
+    strbuf_printf(out, "  %-*s %7s %8s %8s", rows.width, "", "peak", "reserved", "capacity");
     for (uint32_t c = 0; c < BUFFER_CLASS_COUNT; c++) {
         strbuf_printf(out, " %7s", heads[c]);
     }
@@ -83,18 +136,19 @@ static void memory(const struct result_input *input, struct strbuf *out)
         if (use->peak_bytes == 0) {
             continue;
         }
-        strbuf_printf(out, "  %-26s %7.2f %8.2f %8.2f", sched_label(s, s->spaces[i].label),
-                      (double)use->peak_bytes / GIB, (double)use->peak_reserved_bytes / GIB,
+        struct strbuf row = { 0 };
+        strbuf_printf(&row, " %7.2f %8.2f %8.2f", (double)use->peak_bytes / GIB, (double)use->peak_reserved_bytes / GIB,
                       (double)s->spaces[i].capacity_bytes / GIB);
         for (uint32_t c = 0; c < BUFFER_CLASS_COUNT; c++) {
             if (use->at_peak_bytes[c] > 0) {
-                strbuf_printf(out, " %7.2f", (double)use->at_peak_bytes[c] / GIB);
+                strbuf_printf(&row, " %7.2f", (double)use->at_peak_bytes[c] / GIB);
             } else {
-                strbuf_printf(out, " %7s", "-");
+                strbuf_printf(&row, " %7s", "-");
             }
         }
-        strbuf_char(out, '\n');
+        rows_add(&rows, sched_label(s, s->spaces[i].label), &row);
     }
+    rows_end(&rows);
     uint32_t fullest = SCHED_NONE;
     for (uint32_t i = 0; i < s->space_count; i++) {
         if (s->spaces[i].kind == SPACE_DEVICE && input->timeline->spaces[i].peak_bytes > 0 &&
@@ -113,19 +167,28 @@ static void memory(const struct result_input *input, struct strbuf *out)
     strbuf_char(out, '\n');
 }
 
+/* One of each kind that moves as many bytes: the ports of a tensor-parallel group would fill the list. */
 static void busiest_links(const struct result *result, const struct result_input *input, struct strbuf *out)
 {
-    if (result->link_count == 0) {
+    uint32_t chosen[LINKS_SHOWN], count = link_series_choose(result, input, LINKS_SHOWN, chosen);
+    if (count == 0) {
         return;
     }
-    strbuf_append(out, "Busiest links\n");
-    for (uint32_t i = 0, shown = 0; i < result->link_count && shown < 6; i++, shown++) {
-        const struct link_traffic *link = &result->links[i];
-        char name[96], bytes[32], capacity[32];
-        strbuf_printf(out, "  %-34s %10s a step, busy %5.1f %% of it (capacity %s)\n",
+    strbuf_append(out, "Busiest links (a step; mean: of the capacity)\n");
+    for (uint32_t i = 0; i < count; i++) {
+        const struct link_traffic *link = &result->links[chosen[i]];
+        double capacity = input->cluster->resources[link->resource].capacity;
+        uint32_t alike = link_series_alike(result, input, chosen[i]);
+        char name[96], bytes[32], rate[32];
+        strbuf_printf(out, "  %-26s %10s  busy %5.1f %%  mean %5.1f %% of %s",
                       cluster_resource_name(input->cluster, link->resource, name, sizeof name),
                       text_bytes(link->bytes, bytes, sizeof bytes), 100 * link->busy_fraction,
-                      text_bytes_per_s(input->cluster->resources[link->resource].capacity, capacity, sizeof capacity));
+                      100 * link->bytes / (capacity * result->step_time_s),
+                      text_bytes_per_s(capacity, rate, sizeof rate));
+        if (alike > 1) {
+            strbuf_printf(out, "  and %u like it", alike - 1);
+        }
+        strbuf_char(out, '\n');
     }
     strbuf_char(out, '\n');
 }

@@ -102,6 +102,7 @@ static void try_layers(const struct model *model, uint64_t *random)
                                      .fused_kernels = test_below(random, 2) == 1,
                                      .separate_backward_weight = test_below(random, 2) == 1,
                                      .selective_ops = test_below(random, 2) == 1,
+                                     .loss = (enum loss_kind)test_below(random, LOSS_COUNT),
                                      .gradient_bytes = (int64_t)test_below(random, 5) };
         struct layer_graph graph;
         struct error error = { 0 };

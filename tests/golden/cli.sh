@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# The contract of the command line with the outside: exit codes, names of keys, what goes to which stream, files. usage: cli.sh BINARY
+set -u
+binary=$1
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+failures=0
+
+expect() { # what, condition already evaluated to 0 or 1
+    if [ "$2" = 0 ]; then
+        echo "ok   $1"
+    else
+        echo "FAIL $1"
+        failures=$((failures + 1))
+    fi
+}
+
+run() { # expected exit, arguments...
+    local wanted=$1
+    shift
+    "$binary" "$@" >"$folder/out" 2>"$folder/err"
+    local code=$?
+    [ "$code" = "$wanted" ] || { cat "$folder/err"; false; }
+    expect "exit $wanted: memwall $*" $?
+}
+
+holds() { # pattern: in standard output
+    grep -q -- "$1" "$folder/out"
+    expect "  prints $1" $?
+}
+
+complains() {
+    grep -q -- "$1" "$folder/err"
+    expect "  complains: $1" $?
+    [ ! -s "$folder/out" ]
+    expect "  standard output stays empty" $?
+}
+
+cat >"$folder/small.json" <<'JSON'
+{ "schema": "memwall.scenario/1", "name": "small", "model": "gpt2", "machine": "dgx-a100-80gb", "gpus": 4,
+  "training": { "micro_batch": 2, "global_batch": 16 }, "parallel": { "pipeline": 2, "data": 2, "zero_stage": 1 } }
+JSON
+
+run 0 --version
+holds "memwall [0-9]"
+run 0 --help
+for command in run explain schedule pipeline list; do
+    run 0 "$command" --help
+    holds "usage: memwall $command"
+done
+
+run 0 run "$folder/small.json"
+holds "step time"
+[ ! -s "$folder/err" ]
+expect "  standard error stays empty" $?
+run 0 run "$folder/small.json" --json
+for key in schema fits step_time_s samples_per_s tokens_per_s tokens_per_s_per_gpu model_tflops_per_gpu hardware_tflops_per_gpu \
+    mfu hfu schedule_hash devices time_breakdown traffic bounds capacity_bytes peak_bytes peak_reserved_bytes peak_time_s at_peak; do
+    holds "\"$key\":"
+done
+cp "$folder/out" "$folder/first"
+run 0 run "$folder/small.json" --json
+cmp -s "$folder/out" "$folder/first"
+expect "  the same bytes again" $?
+
+run 0 run "$folder/small.json" --set training.global_batch=32 --out "$folder/deep/er" --trace-ranks 0
+for file in result.json trace.json.gz ops.csv memory.csv links.csv stages.csv plots/timeline.gp; do
+    [ -s "$folder/deep/er/$file" ]
+    expect "  writes $file" $?
+done
+gzip -t "$folder/deep/er/trace.json.gz"
+expect "  the trace is whole" $?
+! gzip -dc "$folder/deep/er/trace.json.gz" | grep -q '"ph":"X".*"pid":1,'
+expect "  the trace holds rank 0 alone" $?
+
+run 1 run "$folder/small.json" --out "$folder/none" --trace-ranks 2
+complains "there is no rank 2; the schedule has ranks 0 to 1"
+run 1 run "$folder/absent.json"
+complains "absent.json"
+run 1 run "$folder/small.json" --set parallel.tensr=2
+complains "tensor"
+run 1 run "$folder/small.json" --executor host
+complains "not built in"
+run 1 run
+complains "an argument is missing"
+run 1 runn
+complains 'did you mean "run"'
+
+run 2 run "$folder/small.json" --set model=gpt3-1.7b --set gpus=1 --set parallel.pipeline=1 --set parallel.data=1 \
+    --set training.micro_batch=32 --set training.global_batch=32 --json
+holds '"fits": *false'
+holds '"reason":'
+
+run 0 explain "$folder/small.json"
+for section in "Model and parameters" "Activations" "FLOPs" "Kernels" "Collectives" "Host" "Pipeline" "Machine" "Software"; do
+    holds "== $section"
+done
+holds "source: "
+run 0 explain "$folder/small.json" --json
+holds '"schema": *"memwall.explain/1"'
+
+run 0 list machines --json
+for key in name title gpu_count gpu_memory_bytes peak_flops hbm_bytes_per_s links price sources estimated; do
+    holds "\"$key\":"
+done
+for topic in models software orders policies parameters scenarios; do
+    run 0 list "$topic" --json
+    holds "\"$topic\":"
+    run 0 list "$topic"
+done
+[ "$failures" = 0 ]

@@ -1,0 +1,446 @@
+/* Lowering as a whole: what every rank holds, folded against unfolded, one detail against another, and a grid of random plans through verifier and audit. */
+#include <stdarg.h>
+
+#include "sim/base/units.h"
+#include "sim/exec.h"
+#include "sim/ir/verify.h"
+#include "sim/plan/lower.h"
+#include "sim/plan/scenario.h"
+#include "strategies/registry.h"
+#include "tests/test.h"
+
+/* A scenario through to its timeline. Not copied: the cluster points into the machine. */
+struct run {
+    struct scenario scenario;
+    struct schedule schedule;
+    struct timeline timeline;
+    struct error error;
+    enum status status;
+    bool loaded, scheduled, timed;
+};
+
+static void run_scenario(struct run *run, const char *text)
+{
+    struct json_document *document = NULL;
+    struct json root;
+    memset(run, 0, sizeof *run);
+    struct error *error = &run->error;
+    run->status = json_parse(&document, text, strlen(text), "scenario", error);
+    if (run->status == STATUS_OK) {
+        json_root(document, &root);
+        run->status = scenario_from_json(&run->scenario, &root, error);
+        run->loaded = run->status == STATUS_OK;
+    }
+    json_free(document);
+    if (run->loaded) {
+        struct lower_request request = {
+            .model = &run->scenario.model,
+            .cluster = &run->scenario.cluster,
+            .software = &run->scenario.software,
+            .plan = &run->scenario.plan,
+            .order = registry_order(run->scenario.plan.order, error),
+            .policy = registry_policy(run->scenario.plan.policy, error),
+        };
+        run->status = lower_schedule(&request, &run->schedule, error);
+        run->scheduled = run->status == STATUS_OK;
+    }
+    if (run->scheduled) {
+        struct exec_options options = { .cluster = &run->scenario.cluster,
+                                        .software = &run->scenario.software,
+                                        .audit = true };
+        run->status = exec_sim.run(&run->schedule, &options, &run->timeline, error);
+        run->timed = run->status == STATUS_OK;
+    }
+}
+
+static void run_free(struct run *run)
+{
+    if (run->timed) {
+        timeline_free(&run->timeline);
+    }
+    if (run->scheduled) {
+        schedule_free(&run->schedule);
+    }
+    if (run->loaded) {
+        scenario_free(&run->scenario);
+    }
+}
+
+/* printf, then run; a failure is reported with the scenario. */
+static void run_format(struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void run_format(struct run *run, const char *format, ...)
+{
+    char text[4096];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    run_scenario(run, text);
+    if (run->status != STATUS_OK || run->timeline.outcome != TIMELINE_DONE) {
+        char message[2048];
+        printf("%s\n  %s\n", run->status == STATUS_OK ? "not done" : error_text(&run->error, message, sizeof message),
+               text);
+    }
+    EXPECT_INT(run->status, STATUS_OK);
+    EXPECT_INT(run->timeline.outcome, TIMELINE_DONE);
+}
+
+static uint32_t device_space(const struct schedule *s, uint32_t device)
+{
+    for (uint32_t i = 0; i < s->space_count; i++) {
+        if (s->spaces[i].kind == SPACE_DEVICE && s->spaces[i].location == device) {
+            return i;
+        }
+    }
+    return SCHED_NONE;
+}
+
+static uint64_t peak_of(const struct run *run, uint32_t device)
+{
+    uint32_t space = device_space(&run->schedule, device);
+    return space == SCHED_NONE ? 0 : run->timeline.spaces[space].peak_bytes;
+}
+
+/* Bytes that live all step long on a device, of weights, gradients and optimizer states. */
+static double state_of(const struct run *run, uint32_t device)
+{
+    const struct schedule *s = &run->schedule;
+    uint32_t space = device_space(s, device);
+    double bytes = 0;
+    for (uint32_t b = 0; b < s->buffer_count; b++) {
+        const struct sched_buffer *buffer = &s->buffers[b];
+        bool state = buffer->buffer_class == BUFFER_WEIGHT || buffer->buffer_class == BUFFER_GRADIENT ||
+                     buffer->buffer_class == BUFFER_OPTIMIZER;
+        if (buffer->space == space && state && (buffer->flags & BUFFER_LIVE_AT_START)) {
+            EXPECT(buffer->flags & BUFFER_LIVE_AT_END);
+            bytes += (double)buffer->bytes;
+        }
+    }
+    return bytes;
+}
+
+/* Highest count over time of live buffers with this label on a device. */
+static int highest_count(const struct run *run, uint32_t device, const char *label)
+{
+    const struct schedule *s = &run->schedule;
+    uint32_t space = device_space(s, device);
+    int highest = 0, live = 0;
+    /* One rank's compute queue runs in order, and only its ops hold these buffers: op order is time order. */
+    for (uint32_t i = 0; i < s->op_count; i++) {
+        const struct sched_op *op = &s->ops[i];
+        const uint32_t *operands = sched_acquires(s, op);
+        for (uint32_t k = 0; k < (uint32_t)op->acquire_count + op->release_count; k++) {
+            const struct sched_buffer *buffer = &s->buffers[operands[k]];
+            if (buffer->space == space && strcmp(sched_label(s, buffer->label), label) == 0) {
+                live += k < op->acquire_count ? 1 : -1;
+                highest = live > highest ? live : highest;
+            }
+        }
+    }
+    EXPECT_INT(live, 0);
+    return highest;
+}
+
+#define GPT                                                                                                            \
+    "{\"family\":\"gpt\",\"layers\":8,\"hidden\":1024,\"heads\":16,\"ffn\":4096,\"vocab\":51200,\"max_sequence\":"     \
+    "1024}"
+#define HEAD "{\"schema\":\"memwall.scenario/1\",\"name\":\"test\",\"model\":" GPT ",\"machine\":\"dgx-a100-80gb\","
+
+/* 8 layers of 12 h^2 + 13 h, 51200 words and 1024 positions, final norm. */
+static const double PARAMETERS = 8 * (12.0 * 1024 * 1024 + 13.0 * 1024) + (51200.0 + 1024) * 1024 + 2 * 1024;
+
+static void test_bytes_per_parameter(void)
+{
+    static const struct {
+        const char *software;
+        double weight, gradient, optimizer;
+    } rows[] = { { "megatron", 2, 4, 12 }, { "deepspeed", 2, 2, 12 }, { "torchtitan", 4, 4, 8 } };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        for (int zero = 0; zero <= 3; zero++) {
+            struct run run;
+            run_format(&run,
+                       HEAD "\"software\":\"%s\",\"gpus\":4,\"training\":{\"global_batch\":8},\"parallel\":{"
+                            "\"data\":4,\"zero_stage\":%d}}",
+                       rows[i].software, zero);
+            double each = rows[i].weight / (zero >= 3 ? 4 : 1) + rows[i].gradient / (zero >= 2 ? 4 : 1) +
+                          rows[i].optimizer / (zero >= 1 ? 4 : 1);
+            EXPECT_REAL(state_of(&run, 0), each * PARAMETERS, 0);
+            run_free(&run);
+        }
+    }
+}
+
+/* PyTorch DDP under autocast: a second copy of the gradients in buckets, and a bf16 copy of the layers' and head's weights from forward to backward. */
+static void test_eager_copies(void)
+{
+    struct run run;
+    run_format(&run, HEAD "\"software\":\"pytorch-eager\",\"gpus\":2,\"training\":{\"global_batch\":2,"
+                          "\"precision\":\"bf16\"},\"parallel\":{\"data\":2}}");
+    const struct schedule *s = &run.schedule;
+    double buckets = 0, cast = 0;
+    for (uint32_t b = 0; b < s->buffer_count; b++) {
+        const char *label = sched_label(s, s->buffers[b].label);
+        buckets += strcmp(label, "gradient buckets") == 0 ? (double)s->buffers[b].bytes : 0;
+        cast += strcmp(label, "cast weights") == 0 ? (double)s->buffers[b].bytes : 0;
+    }
+    EXPECT_REAL(buckets, 4 * PARAMETERS, 0);
+    EXPECT_REAL(cast, 2 * (8 * (12.0 * 1024 * 1024 + 13.0 * 1024) + 2 * 1024), 0);
+    EXPECT_INT(highest_count(&run, 0, "cast weights"), 8 + 1);
+    run_free(&run);
+}
+
+/* The last stage has its own copy of a tied embedding, in whole; an untied head is simply its own. */
+static void test_tied_copy(void)
+{
+    struct run run;
+    run_format(&run, HEAD "\"gpus\":2,\"training\":{\"global_batch\":4},\"parallel\":{\"pipeline\":2}}");
+    double layers = 4 * (12.0 * 1024 * 1024 + 13.0 * 1024), table = 51200.0 * 1024;
+    EXPECT_REAL(state_of(&run, 0), 18 * (layers + table + 1024.0 * 1024), 0);
+    EXPECT_REAL(state_of(&run, 1), 18 * (layers + table + 2 * 1024.0), 0);
+    run_free(&run);
+}
+
+static void test_uneven_stages(void)
+{
+    struct run run;
+    run_format(&run, HEAD "\"gpus\":4,\"training\":{\"global_batch\":8},\"parallel\":{\"pipeline\":4},"
+                          "\"plan\":{\"stage_layers\":[1,2,3,2]}}");
+    double layer = 12.0 * 1024 * 1024 + 13.0 * 1024;
+    EXPECT_REAL(state_of(&run, 1), 18 * 2 * layer, 0);
+    EXPECT_REAL(state_of(&run, 2), 18 * 3 * layer, 0);
+    EXPECT_INT(highest_count(&run, 1, "saved for backward"), 3 * 2);
+    EXPECT_INT(highest_count(&run, 2, "saved for backward"), 2 * 3);
+    run_free(&run);
+}
+
+/* Micro-batches in flight: min(p - s, m) under 1F1B, m under gpipe, and for the interleaved first stage v p + p - 1 chunks (Korthikanti et al. 2022, eq. 6). */
+static void test_in_flight(void)
+{
+    for (int m = 2; m <= 8; m += 3) {
+        for (int order = 0; order < 2; order++) {
+            struct run run;
+            run_format(&run,
+                       HEAD "\"gpus\":4,\"training\":{\"global_batch\":%d},\"parallel\":{\"pipeline\":4,"
+                            "\"pipeline_order\":\"%s\"}}",
+                       m, order == 0 ? "1f1b" : "gpipe");
+            for (int s = 0; s < 4; s++) {
+                int expected = order == 1 ? m : 4 - s < m ? 4 - s : m;
+                EXPECT_INT(highest_count(&run, (uint32_t)s, "saved for backward"), expected * 2);
+            }
+            run_free(&run);
+        }
+    }
+    struct run run;
+    run_format(&run, HEAD "\"gpus\":4,\"training\":{\"global_batch\":8},\"parallel\":{\"pipeline\":4,"
+                          "\"pipeline_order\":\"interleaved\",\"virtual_stages\":2}}");
+    EXPECT_INT(highest_count(&run, 0, "saved for backward"), 2 * 4 + 4 - 1);
+    run_free(&run);
+}
+
+static uint64_t largest_boundary(const struct schedule *s)
+{
+    uint64_t largest = 0;
+    for (uint32_t b = 0; b < s->buffer_count; b++) {
+        if (s->buffers[b].buffer_class == BUFFER_BOUNDARY && s->buffers[b].bytes > largest) {
+            largest = s->buffers[b].bytes;
+        }
+    }
+    return largest;
+}
+
+/* Every folded rank's peak is that of each device it stands for, and the step takes as long. */
+static void compare_folding(const char *rest)
+{
+    struct run folded, whole;
+    run_format(&folded, "%s,\"fold\":true}", rest);
+    run_format(&whole, "%s,\"fold\":false}", rest);
+    /* 1e-9, and a picosecond an op of one rank: with detail "stage" a folded rank merges tensor-parallel collectives too, whose ends then need no rounding. */
+    double allowed_ps =
+        1e-9 * (double)whole.timeline.end_ps +
+        (double)whole.schedule.op_count / (whole.schedule.rank_count > 0 ? whole.schedule.rank_count : 1);
+    double apart_ps = fabs((double)(folded.timeline.end_ps - whole.timeline.end_ps));
+    if (apart_ps > allowed_ps) {
+        TEST_FAIL_("folded %.0f ps, unfolded %.0f ps\n  %s", (double)folded.timeline.end_ps,
+                   (double)whole.timeline.end_ps, rest);
+    }
+    const struct schedule *s = &folded.schedule;
+    /* Detail "stage" merges more where partners are phantoms; a merged pass is at its peak from start to end, so that a transfer which arrives
+     * meanwhile counts on top: one each way. */
+    uint64_t slack = folded.scenario.plan.detail == DETAIL_STAGE ? 2 * largest_boundary(s) : 0;
+    for (uint32_t r = 0; r < s->rank_count; r++) {
+        const struct sched_rank *rank = &s->ranks[r];
+        for (uint32_t i = 0; i < rank->device_count; i++) {
+            uint64_t wanted = peak_of(&folded, s->devices[rank->first_device]);
+            uint64_t got = peak_of(&whole, s->devices[rank->first_device + i]);
+            if (got > wanted || wanted - got > slack) {
+                TEST_FAIL_("device %u: peak %llu folded, %llu unfolded\n  %s", s->devices[rank->first_device + i],
+                           (unsigned long long)wanted, (unsigned long long)got, rest);
+            }
+        }
+    }
+    run_free(&folded);
+    run_free(&whole);
+}
+
+static void test_folding(void)
+{
+    static const char *const plans[] = {
+        "\"gpus\":8,\"training\":{\"global_batch\":8},\"parallel\":{\"tensor\":2,\"data\":2,\"pipeline\":2}",
+        "\"gpus\":8,\"training\":{\"global_batch\":8},\"parallel\":{\"tensor\":2,\"data\":2,\"pipeline\":2,"
+        "\"sequence_parallel\":true},\"recompute\":\"selective\"",
+        "\"nodes\":2,\"training\":{\"global_batch\":4},\"parallel\":{\"tensor\":8,\"pipeline\":2}",
+        "\"gpus\":4,\"training\":{\"global_batch\":8},\"parallel\":{\"data\":4}",
+        "\"gpus\":4,\"training\":{\"global_batch\":8},\"parallel\":{\"data\":2,\"tensor\":2}",
+        "\"gpus\":4,\"software\":\"deepspeed\",\"training\":{\"global_batch\":8},\"parallel\":{\"data\":4,"
+        "\"zero_stage\":1}",
+        "\"gpus\":4,\"software\":\"deepspeed\",\"training\":{\"global_batch\":8},\"parallel\":{\"data\":4,"
+        "\"zero_stage\":2}",
+        "\"gpus\":4,\"software\":\"deepspeed\",\"training\":{\"global_batch\":8},\"parallel\":{\"data\":4,"
+        "\"zero_stage\":3}",
+        "\"gpus\":4,\"software\":\"torchtitan\",\"training\":{\"global_batch\":8},\"parallel\":{\"data\":4,"
+        "\"zero_stage\":3},\"recompute\":\"selective\"",
+        "\"gpus\":8,\"software\":\"torchtitan\",\"training\":{\"global_batch\":8},\"parallel\":{\"data\":2,"
+        "\"tensor\":2,\"pipeline\":2,\"zero_stage\":3},\"recompute\":\"full\"",
+    };
+    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
+        char text[2048];
+        snprintf(text, sizeof text, HEAD "%s", plans[i]);
+        compare_folding(text);
+    }
+}
+
+/* Coarser detail: the same memory peak to the byte, and the same duration. On one device exactly (a picosecond of rounding an op). Beside transfers a merged op
+ * uses HBM and SMs at the average of its kernels, so who slows whom differs a little; and the host issues a merged op's launches at once, not one by one. */
+static void test_detail(void)
+{
+    static const char *const details[] = { "op", "layer", "stage" };
+    static const struct {
+        const char *rest;
+        double tolerance;
+    } plans[] = {
+        { "\"software\":\"ideal\",\"gpus\":1,\"training\":{\"global_batch\":6}", 1e-7 },
+        { "\"software\":\"ideal\",\"gpus\":1,\"training\":{\"global_batch\":6},\"recompute\":\"full\"", 1e-7 },
+        { "\"software\":\"ideal\",\"gpus\":2,\"training\":{\"global_batch\":6},\"parallel\":{\"tensor\":2,"
+          "\"sequence_parallel\":true}",
+          1e-7 },
+        { "\"software\":\"deepspeed\",\"gpus\":2,\"training\":{\"global_batch\":6,\"micro_batch\":2},\"parallel\":{"
+          "\"tensor\":2}",
+          1e-7 },
+        { "\"software\":\"deepspeed\",\"gpus\":2,\"training\":{\"global_batch\":6,\"micro_batch\":2},\"parallel\":{"
+          "\"tensor\":2,\"sequence_parallel\":true}",
+          1e-7 },
+        { "\"software\":\"ideal\",\"gpus\":2,\"training\":{\"global_batch\":6},\"parallel\":{\"pipeline\":2}", 1e-3 },
+        { "\"software\":\"ideal\",\"gpus\":4,\"training\":{\"global_batch\":6},\"parallel\":{\"pipeline\":2,"
+          "\"tensor\":2}",
+          1e-3 },
+        { "\"software\":\"ideal\",\"gpus\":4,\"training\":{\"global_batch\":8},\"parallel\":{\"pipeline\":2,"
+          "\"data\":2},\"recompute\":\"full\"",
+          1e-3 },
+        { "\"software\":\"megatron\",\"gpus\":8,\"training\":{\"global_batch\":8,\"micro_batch\":2},\"parallel\":{"
+          "\"pipeline\":2,\"tensor\":4,\"sequence_parallel\":true},\"recompute\":\"selective\"",
+          1e-7 },
+        { "\"software\":\"megatron\",\"gpus\":8,\"training\":{\"global_batch\":16,\"micro_batch\":2},\"parallel\":{"
+          "\"pipeline\":2,\"data\":4}",
+          1e-7 },
+    };
+    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
+        double end_ps = 0, peak = 0;
+        for (int d = 0; d < 3; d++) {
+            struct run run;
+            run_format(&run, HEAD "%s,\"detail\":\"%s\"}", plans[i].rest, details[d]);
+            if (d == 0) {
+                end_ps = (double)run.timeline.end_ps;
+                peak = (double)peak_of(&run, 0);
+            }
+            if (fabs((double)run.timeline.end_ps - end_ps) > 0 || fabs((double)peak_of(&run, 0) - peak) > 0) {
+                printf("  plan %zu detail %s: %.0f ps against %.0f, peak %.0f against %.0f\n", i, details[d],
+                       (double)run.timeline.end_ps, end_ps, (double)peak_of(&run, 0), peak);
+            }
+            EXPECT_REAL((double)run.timeline.end_ps, end_ps, plans[i].tolerance);
+            EXPECT_REAL((double)peak_of(&run, 0), peak, 0);
+            run_free(&run);
+        }
+    }
+}
+
+/* ---- random plans ---- */
+
+static int pick(uint64_t *random, int count)
+{
+    return (int)test_below(random, (uint64_t)count);
+}
+
+/* Without the closing brace, so that "fold" can follow. Returns the number of GPUs. */
+static int random_scenario(uint64_t *random, char *text, size_t size)
+{
+    static const char *const models[] = {
+        "{\"family\":\"gpt\",\"layers\":8,\"hidden\":256,\"heads\":8,\"ffn\":1024,\"vocab\":1000,\"max_sequence\":128}",
+        "{\"family\":\"llama\",\"layers\":8,\"hidden\":256,\"heads\":8,\"kv_heads\":4,\"ffn\":512,\"vocab\":1000,"
+        "\"max_sequence\":128}",
+        "{\"family\":\"bert\",\"layers\":8,\"hidden\":256,\"heads\":8,\"ffn\":1024,\"vocab\":1000,\"max_sequence\":"
+        "128}",
+        "{\"family\":\"vit\",\"layers\":8,\"hidden\":256,\"heads\":8,\"ffn\":1024,\"image_size\":224,\"patch_size\":"
+        "16,\"classes\":10}",
+    };
+    static const char *const orders[] = { "1f1b", "gpipe", "dapple-pb", "interleaved" };
+    static const char *const details[] = { "op", "layer", "stage" };
+    static const char *const modes[] = { "none", "selective", "full" };
+    static const char *const stacks[] = { "megatron",   "megatron-flash",     "deepspeed", "pytorch-eager",
+                                          "torchtitan", "torchtitan-compile", "ideal",     "megatron-core" };
+    static const int degrees[] = { 1, 2, 4 };
+    int model = pick(random, 4), tensor = degrees[pick(random, 3)], pipeline = degrees[pick(random, 3)];
+    int data = degrees[pick(random, 3)], order = pick(random, 4), micro_batch = 1 + pick(random, 2);
+    int virtual_stages = order == 3 ? 2 : 1;
+    order = order == 3 && pipeline == 1 ? 0 : order;
+    virtual_stages = order == 3 ? 2 : 1;
+    int micro_batches = pipeline * (1 + pick(random, 3));
+    int gpus = tensor * pipeline * data;
+    char recompute[128] = "";
+    if (pick(random, 4) == 0) {
+        strcpy(recompute, "[\"none\",\"full\",\"selective\",\"none\",\"full\",\"full\",\"selective\",\"none\"]");
+    } else {
+        snprintf(recompute, sizeof recompute, "\"%s\"", modes[pick(random, 3)]);
+    }
+    snprintf(text, size,
+             "{\"schema\":\"memwall.scenario/1\",\"name\":\"random\",\"model\":%s,\"machine\":\"dgx-a100-80gb\","
+             "\"nodes\":%d,\"gpus\":%d,\"software\":\"%s\",\"training\":{\"micro_batch\":%d,\"global_batch\":%d},"
+             "\"parallel\":{\"tensor\":%d,\"sequence_parallel\":%s,\"pipeline\":%d,\"data\":%d,\"zero_stage\":%d,"
+             "\"pipeline_order\":\"%s\",\"virtual_stages\":%d},\"recompute\":%s,\"detail\":\"%s\"",
+             models[model], (gpus + 7) / 8, gpus, stacks[pick(random, 8)], micro_batch,
+             micro_batch * micro_batches * data, tensor, model != 3 && pick(random, 2) ? "true" : "false", pipeline,
+             data, pick(random, 4), orders[order], virtual_stages, recompute, details[pick(random, 3)]);
+    return gpus;
+}
+
+static void test_random_plans(void)
+{
+    uint64_t random = test_seed;
+    int refused = 0, done = 0;
+    for (int i = 0; i < 300; i++) {
+        char text[2048], message[2048];
+        struct run run;
+        int gpus = random_scenario(&random, text, sizeof text);
+        if (gpus > 1 && gpus <= 8 && i % 3 == 0) {
+            compare_folding(text); /* one server: every device of a stage has the same links */
+        }
+        strcat(text, pick(&random, 2) ? ",\"fold\":true}" : ",\"fold\":false}");
+        run_scenario(&run, text);
+        if (!run.loaded && run.status == STATUS_BAD_INPUT) {
+            refused++; /* degrees that a scenario does not allow; must stay the exception */
+        } else if (run.status != STATUS_OK || run.timeline.outcome != TIMELINE_DONE) {
+            TEST_FAIL_("%s\n  %s",
+                       run.status == STATUS_OK ? "not done" : error_text(&run.error, message, sizeof message), text);
+        } else {
+            done++;
+        }
+        if (refused == 1 && done == 0) {
+            printf("  first refusal: %s\n  %s\n", error_text(&run.error, message, sizeof message), text);
+        }
+        run_free(&run);
+    }
+    printf("  %d done, %d refused\n", done, refused);
+    EXPECT(done >= 200);
+}
+
+TEST_MAIN(TEST(test_bytes_per_parameter), TEST(test_eager_copies), TEST(test_tied_copy), TEST(test_uneven_stages),
+          TEST(test_in_flight), TEST(test_folding), TEST(test_detail), TEST(test_random_plans))
