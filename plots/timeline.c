@@ -8,7 +8,7 @@
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 
-enum { ROWS_MAX = 32, LABEL_PIXELS = 17, CROWDED_PIXELS = 13, PANEL_PIXELS = 1100 };
+enum { ROWS_MAX = 32, LABEL_PIXELS = 17, CROWDED_PIXELS = 13, PANEL_PIXELS = 1100, RECTANGLES_MAX = 4500 };
 
 /* What a rectangle shows; phase word for the key, colour, and whether it belongs to the strip of transfers below the row. */
 static const struct look {
@@ -126,6 +126,23 @@ static void merge(struct rectangles *all, int64_t pixel_ps)
     all->count = kept;
 }
 
+/* What cannot be seen anyway goes first, then detail: an SVG of this many rectangles has about half a megabyte. */
+static void bound(struct rectangles *all, int64_t pixel_ps)
+{
+    if (all->count > RECTANGLES_MAX) {
+        size_t kept = 0;
+        for (size_t i = 0; i < all->count; i++) {
+            if (!all->items[i].strip || all->items[i].to_ps - all->items[i].from_ps >= pixel_ps) {
+                all->items[kept++] = all->items[i];
+            }
+        }
+        all->count = kept;
+    }
+    for (int64_t coarse_ps = pixel_ps + pixel_ps / 2; all->count > RECTANGLES_MAX; coarse_ps += coarse_ps / 2 + 1) {
+        merge(all, coarse_ps);
+    }
+}
+
 /* Everything in [from, to), merged for a panel in which one pixel lasts pixel_ps. */
 static enum status collect(const struct plot_input *input, int64_t from_ps, int64_t to_ps, int64_t pixel_ps,
                            struct rectangles *all, struct error *error)
@@ -160,6 +177,7 @@ static enum status collect(const struct plot_input *input, int64_t from_ps, int6
     qsort(all->items, all->count, sizeof *all->items, by_place);
     merge(all, pixel_ps);
     merge(all, pixel_ps); /* what grew may now take in a neighbour that was finer */
+    bound(all, pixel_ps);
     return STATUS_OK;
 }
 

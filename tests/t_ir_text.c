@@ -205,7 +205,8 @@ static void test_refusals(void)
     refuse("k0/1", "k9/1", "kernel 9 is not among");
     refuse("k0/1 w1", "k0/1 w0", "work 0 is not a collective before");
     refuse("w1/reduce_scatter", "w1",
-           "expected k and a number, perhaps with /passes, or w and a number with /opcode, found \"w1\"");
+           "expected k and a number, perhaps with /passes, or w (b: beside the next kernel) and a number with /opcode, "
+           "found \"w1\"");
     refuse("w1/reduce_scatter", "w1/send", "send is not a collective");
     refuse("work w0 transfer bytes 4096.5", "work w0 none", "a work cannot be of this kind");
     refuse("match m1 g0 ops 2", "match m1 g0 ops 0", "a match has at least one op");

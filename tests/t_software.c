@@ -29,9 +29,10 @@ static bool load(struct software *software, const char *name)
     return true;
 }
 
-static const char *const LIBRARY[] = { "deepspeed",      "ideal",         "megatron",   "megatron-core",
-                                       "megatron-flash", "pytorch-eager", "torchtitan", "torchtitan-compile",
-                                       "torchtitan-compile-2025" };
+static const char *const LIBRARY[] = {
+    "deepspeed",     "ideal",      "megatron",           "megatron-core",          "megatron-flash",
+    "pytorch-eager", "torchtitan", "torchtitan-compile", "torchtitan-compile-2025"
+};
 
 static void test_library(void)
 {

@@ -46,7 +46,7 @@ enum status cost_of_host_copy(struct cost_builder *b, const struct sched_work *w
 {
     const struct sched_rank *at = &b->schedule->ranks[rank];
     const uint32_t *devices = b->schedule->devices + at->first_device;
-    struct route own;
+    struct route own = { 0 };
     cost_begin(b);
     for (uint32_t i = 0; i < at->device_count; i++) {
         if (i != 0 && node_of(b, devices[i]) != node_of(b, devices[0])) {
@@ -69,7 +69,7 @@ enum status cost_of_peer_copy(struct cost_builder *b, const struct sched_work *w
     /* The peer's phantoms are the phantoms' peers when both ranks are folded alike. */
     uint32_t pairs =
         peer_rank != SCHED_NONE && s->ranks[peer_rank].device_count == at->device_count ? at->device_count : 1;
-    struct route own;
+    struct route own = { 0 };
     cost_begin(b);
     for (uint32_t i = 0; i < pairs; i++) {
         uint32_t mine = s->devices[at->first_device + i];

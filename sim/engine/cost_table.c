@@ -384,7 +384,7 @@ static enum status prepare(struct cost_builder *b, struct arena *scratch)
         table->step_ps = ps_from_s(b->software->step_host_s);
         table->launch_ahead = b->software->launch_ahead;
     }
-    for (uint32_t r = 0; r < table->resource_count; r++) {
+    for (uint32_t r = 0; cluster != NULL && r < table->resource_count; r++) {
         table->capacities[r] = cluster->resources[r].capacity;
     }
     return cluster == NULL ? STATUS_OK : check_devices(b);
@@ -440,10 +440,10 @@ static enum status keep(struct cost_builder *b)
     if (table->costs == NULL || table->uses == NULL) {
         return error_set(b->error, STATUS_NO_MEMORY, "no memory for %u costs", table->cost_count);
     }
-    if (table->cost_count != 0) {
+    if (b->costs.items != NULL) {
         memcpy(table->costs, b->costs.items, table->cost_count * sizeof *table->costs);
     }
-    if (table->use_count != 0) {
+    if (b->uses.items != NULL) {
         memcpy(table->uses, b->uses.items, table->use_count * sizeof *table->uses);
     }
     return STATUS_OK;

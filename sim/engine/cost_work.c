@@ -113,34 +113,45 @@ static double kernel_beside_s(const struct sequence *sequence, const struct kern
     return fmax(one->alone_s, slowed_s);
 }
 
-/* A kernel that runs beside a collective of the sequence: at full rate while that is in its latency, slowed while it holds SMs, then alone again. Sets when the kernel
- * ends; returns when both have. */
-static double beside_pair_s(const struct sequence *sequence, const struct kernel_cost *one,
-                            const struct op_cost *collective, double *kernel_end_s)
+/* Highest rate of a kernel while a collective of its own sequence runs: what it keeps of SMs, and of HBM after the collective has taken its part (which max-min leaves it whole: it asks for less
+ * than half). */
+static double rate_beside(const struct cost_builder *b, uint32_t gpu, double alone_s, double beside_s, double hbm_bytes,
+                          const struct op_cost *collective)
+{
+    uint32_t hbm = cluster_hbm(b->cluster, gpu);
+    double rate = alone_s / beside_s, left = b->table->capacities[hbm];
+    for (uint32_t i = collective->resident_count; i < collective->use_count; i++) {
+        const struct maxmin_use *use = &b->uses.items[collective->first_use + i];
+        left -= use->resource == hbm ? use->coefficient : 0;
+    }
+    return hbm_bytes > 0 ? fmin(rate, left * alone_s / hbm_bytes) : rate;
+}
+
+/* A kernel beside a collective: at full rate while that is in its latency, slowed while it holds SMs, then alone again. Sets when the kernel ends; returns when both have. */
+static double beside_pair_s(double alone_s, double rate, const struct op_cost *collective, double *kernel_end_s)
 {
     double latency_s = s_from_ps(collective->latency_ps), work_s = s_from_ps(collective->work_ps);
-    double rate = one->alone_s / kernel_beside_s(sequence, one);
-    double slow_s = fmin(fmax(0, one->alone_s - latency_s) / rate, work_s);
-    double after_s = fmax(0, one->alone_s - latency_s - slow_s * rate);
-    *kernel_end_s = one->alone_s <= latency_s ? one->alone_s : latency_s + slow_s + after_s;
+    double slow_s = fmin(fmax(0, alone_s - latency_s) / rate, work_s);
+    double after_s = fmax(0, alone_s - latency_s - slow_s * rate);
+    *kernel_end_s = alone_s <= latency_s ? alone_s : latency_s + slow_s + after_s;
     return fmax(latency_s + work_s, *kernel_end_s);
 }
 
-static void add_kernel(struct cost_builder *b, struct sequence *sequence, const struct work_item *item,
+static void add_kernel(struct cost_builder *b, struct sequence *sequence, const struct work_item *item, uint32_t gpu,
                        const struct op_cost *beside)
 {
     uint32_t launches = b->schedule->kernels[item->index].launches;
     const struct kernel_cost *one = cost_of_kernel(b, item->index);
     double gap_s = launches * b->cluster->machine->gpu.launch_gap_s;
-    double alone_s = one->alone_s, beside_s = kernel_beside_s(sequence, one);
+    double alone_s = one->alone_s + gap_s, beside_s = kernel_beside_s(sequence, one) + gap_s;
     if (beside != NULL) {
-        double kernel_end_s;
-        alone_s = beside_s = beside_pair_s(sequence, one, beside, &kernel_end_s);
+        double kernel_end_s, rate = rate_beside(b, gpu, alone_s, beside_s, one->hbm_bytes, beside);
+        alone_s = beside_s = beside_pair_s(alone_s, rate, beside, &kernel_end_s);
         sequence->exposed_s += alone_s - kernel_end_s;
     }
-    walk_launches(&sequence->walk, launches, item->passes * sequence->pass_s, alone_s + gap_s);
-    sequence->alone_s += alone_s + gap_s;
-    sequence->beside_s += beside_s + gap_s;
+    walk_launches(&sequence->walk, launches, item->passes * sequence->pass_s, alone_s);
+    sequence->alone_s += alone_s;
+    sequence->beside_s += beside_s;
     sequence->hbm_bytes += one->hbm_bytes;
 }
 
@@ -216,7 +227,7 @@ enum status cost_of_kernels(struct cost_builder *b, const struct sched_work *wor
         const struct work_item *item = &s->work_items[i];
         const struct op_cost *collective = NULL;
         if (item->kind == ITEM_KERNEL) {
-            add_kernel(b, &sequence, item, beside);
+            add_kernel(b, &sequence, item, gpu, beside);
         } else {
             TRY(add_collective(b, &sequence, item, &collective));
         }

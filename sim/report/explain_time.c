@@ -135,11 +135,20 @@ void explain_kernels(struct explainer *e)
 
 /* ---- collectives and transfers ---- */
 
-/* One kind of collective, send or copy: the same on several ranks stands once. */
+/* One kind of collective, send or copy, as an op or merged into a sequence of kernels: the same on several ranks stands once. */
 struct traffic_row {
-    uint32_t op; /* the first */
-    uint32_t rank_count, last_rank, count, least,
+    uint32_t work, match;
+    enum opcode opcode;
+    enum op_phase phase;
+    int64_t alone_ps; /* not collectives: as simulated */
+    uint32_t rank, rank_count, last_rank, count, least,
         most; /* `count` on last_rank so far; least and most over ranks done */
+};
+
+struct traffic_rows {
+    struct traffic_row rows[COLLECTIVE_ROWS_MAX];
+    uint32_t count;
+    uint32_t *row_of_work; /* [work_count]: the row that the work was last counted in */
 };
 
 static enum collective_kind collective_of(enum opcode opcode)
@@ -158,61 +167,99 @@ static bool is_collective(enum opcode opcode)
            opcode == OP_BROADCAST || opcode == OP_ALL_TO_ALL;
 }
 
-static bool same_kind(const struct explainer *e, uint32_t a, uint32_t b)
+static bool same_kind(const struct explainer *e, const struct traffic_row *a, const struct traffic_row *b)
 {
     const struct schedule *s = e->from->input->schedule;
-    const struct op_times *times = e->from->input->timeline->ops;
-    const struct sched_op *x = &s->ops[a], *y = &s->ops[b];
-    const struct sched_work *v = &s->works[x->work], *w = &s->works[y->work];
-    if (x->opcode != y->opcode || x->phase != y->phase || v->bytes < w->bytes || v->bytes > w->bytes ||
-        times[a].alone_ps != times[b].alone_ps || (v->group == SCHED_NONE) != (w->group == SCHED_NONE)) {
+    const struct sched_work *v = &s->works[a->work], *w = &s->works[b->work];
+    if (a->opcode != b->opcode || a->phase != b->phase || a->alone_ps != b->alone_ps) {
         return false;
     }
-    return v->group == SCHED_NONE || (s->groups[v->group].label == s->groups[w->group].label &&
-                                      s->groups[v->group].member_count == s->groups[w->group].member_count);
+    if (a->work == b->work) {
+        return true;
+    }
+    if (v->bytes < w->bytes || v->bytes > w->bytes || (v->group == SCHED_NONE) != (w->group == SCHED_NONE)) {
+        return false;
+    }
+    if (v->group == SCHED_NONE) {
+        return true;
+    }
+    const struct sched_group *g = &s->groups[v->group], *h = &s->groups[w->group];
+    uint32_t nodes_of_g, nodes_of_h, most_of_g, most_of_h;
+    if (g->label != h->label || g->member_count != h->member_count || g->instance_count != h->instance_count) {
+        return false;
+    }
+    cluster_group_span(e->from->input->cluster, s->group_members + g->first_member, g->member_count, &nodes_of_g,
+                       &most_of_g);
+    cluster_group_span(e->from->input->cluster, s->group_members + h->first_member, h->member_count, &nodes_of_h,
+                       &most_of_h);
+    return nodes_of_g == nodes_of_h && most_of_g == most_of_h;
 }
 
-static void count_one(struct traffic_row *row, uint32_t rank)
+static void close_rank(struct traffic_row *row)
 {
-    if (row->rank_count == 0 || row->last_rank != rank) {
+    row->least = row->rank_count == 1 || row->count < row->least ? row->count : row->least;
+    row->most = row->count > row->most ? row->count : row->most;
+}
+
+static void count_one(const struct explainer *e, struct traffic_rows *all, const struct traffic_row *one)
+{
+    uint32_t at = all->row_of_work[one->work];
+    if (at >= all->count || !same_kind(e, &all->rows[at], one)) {
+        for (at = 0; at < all->count && !same_kind(e, &all->rows[at], one);) {
+            at++;
+        }
+        if (at == COLLECTIVE_ROWS_MAX) {
+            return;
+        }
+        if (at == all->count) {
+            all->rows[all->count++] = *one;
+        }
+        all->row_of_work[one->work] = at;
+    }
+    struct traffic_row *row = &all->rows[at];
+    if (row->rank_count == 0 || row->last_rank != one->rank) {
         if (row->rank_count > 0) {
-            row->least = row->rank_count == 1 || row->count < row->least ? row->count : row->least;
-            row->most = row->count > row->most ? row->count : row->most;
+            close_rank(row);
         }
         row->rank_count++;
-        row->last_rank = rank;
+        row->last_rank = one->rank;
         row->count = 0;
     }
     row->count++;
 }
 
 /* Kinds in order of first use. */
-static uint32_t traffic_rows(const struct explainer *e, struct traffic_row *rows)
+static void collect_traffic(const struct explainer *e, struct traffic_rows *all)
 {
     const struct schedule *s = e->from->input->schedule;
-    uint32_t count = 0;
     for (uint32_t i = 0; i < s->op_count; i++) {
-        enum opcode opcode = (enum opcode)s->ops[i].opcode;
-        uint32_t at = 0;
-        if (!is_collective(opcode) && opcode != OP_SEND && opcode != OP_COPY_H2D && opcode != OP_COPY_D2H) {
-            continue;
+        const struct sched_op *op = &s->ops[i];
+        struct traffic_row one = { .work = op->work,
+                                   .match = op->match,
+                                   .opcode = (enum opcode)op->opcode,
+                                   .phase = (enum op_phase)op->phase,
+                                   .rank = sched_op_rank(s, op) };
+        if (is_collective(one.opcode)) {
+            count_one(e, all, &one);
+        } else if (one.opcode == OP_SEND || one.opcode == OP_COPY_H2D || one.opcode == OP_COPY_D2H) {
+            one.alone_ps = e->from->input->timeline->ops[i].alone_ps;
+            count_one(e, all, &one);
+        } else if (one.opcode == OP_COMPUTE) {
+            const struct sched_work *work = &s->works[op->work];
+            one.phase = PHASE_TENSOR_COMM; /* no other collective is merged into passes */
+            for (uint32_t k = 0; k < work->item_count; k++) {
+                const struct work_item *item = &s->work_items[work->first_item + k];
+                if (item->kind != ITEM_KERNEL) {
+                    one.work = item->index;
+                    one.opcode = (enum opcode)item->passes;
+                    count_one(e, all, &one);
+                }
+            }
         }
-        while (at < count && !same_kind(e, rows[at].op, i)) {
-            at++;
-        }
-        if (at == COLLECTIVE_ROWS_MAX) {
-            continue;
-        }
-        if (at == count) {
-            rows[count++] = (struct traffic_row){ .op = i };
-        }
-        count_one(&rows[at], sched_op_rank(s, &s->ops[i]));
     }
-    for (uint32_t i = 0; i < count; i++) {
-        rows[i].least = rows[i].rank_count == 1 || rows[i].count < rows[i].least ? rows[i].count : rows[i].least;
-        rows[i].most = rows[i].count > rows[i].most ? rows[i].count : rows[i].most;
+    for (uint32_t i = 0; i < all->count; i++) {
+        close_rank(&all->rows[i]);
     }
-    return count;
 }
 
 static const char *algorithm_word(enum collective_algorithm algorithm)
@@ -226,8 +273,9 @@ static const char *algorithm_word(enum collective_algorithm algorithm)
     return "";
 }
 
-/* "12 GB/s (ring; measured curve ...)" of a collective. */
-static const char *collective_text(struct explainer *e, const struct sched_work *work, enum opcode opcode)
+/* "12 GB/s (ring; measured curve ...)" of a collective, and its time alone. */
+static const char *collective_text(struct explainer *e, const struct sched_work *work, enum opcode opcode,
+                                   double *alone_s)
 {
     const struct schedule *s = e->from->input->schedule;
     const struct cluster *cluster = e->from->input->cluster;
@@ -245,6 +293,7 @@ static const char *collective_text(struct explainer *e, const struct sched_work 
     if (collective_cost(cluster, &request, uses, FOOTPRINT_MAX, &cost, NULL) != STATUS_OK) {
         return "-";
     }
+    *alone_s = cost.alone_s;
     uint32_t nodes, most;
     cluster_group_span(cluster, request.members, request.member_count, &nodes, &most);
     const struct machine_collective_curve *curve =
@@ -258,41 +307,45 @@ static const char *collective_text(struct explainer *e, const struct sched_work 
 static void collective_row(struct explainer *e, const struct traffic_row *row)
 {
     const struct schedule *s = e->from->input->schedule;
-    const struct sched_op *op = &s->ops[row->op];
-    const struct sched_work *work = &s->works[op->work];
-    bool collective = is_collective((enum opcode)op->opcode);
-    uint32_t group = collective ? work->group : op->match != SCHED_NONE ? s->matches[op->match].group : SCHED_NONE;
-    int64_t alone_ps = e->from->input->timeline->ops[row->op].alone_ps;
-    const char *rank = sched_label(s, s->ranks[sched_op_rank(s, op)].label);
+    const struct sched_work *work = &s->works[row->work];
+    bool collective = is_collective(row->opcode);
+    uint32_t group = collective ? work->group : row->match != SCHED_NONE ? s->matches[row->match].group : SCHED_NONE;
+    double alone_s = s_from_ps(row->alone_ps);
+    const char *how = collective    ? collective_text(e, work, row->opcode, &alone_s)
+                      : alone_s > 0 ? explain_text(e, "%.4g GB/s on its route", work->bytes / alone_s / 1e9)
+                                    : "-";
+    const char *rank = sched_label(s, s->ranks[row->rank].label);
     explain_cell_text(e, row->rank_count > 1 ? explain_text(e, "%s and %u more", rank, row->rank_count - 1) : rank);
-    explain_cell_text(e, opcode_word((enum opcode)op->opcode));
-    explain_cell_text(e, op_phase_word((enum op_phase)op->phase));
+    explain_cell_text(e, opcode_word(row->opcode));
+    explain_cell_text(e, op_phase_word(row->phase));
     explain_cell_text(e, group != SCHED_NONE ? sched_label(s, s->groups[group].label) : "-");
     explain_cell_number(e, group != SCHED_NONE ? s->groups[group].member_count : 1);
     explain_cell_number(e, work->bytes);
     explain_cell_text(e, row->least < row->most ? explain_text(e, "%u to %u", row->least, row->most)
                                                 : explain_text(e, "%u", row->most));
-    explain_cell_number(e, (double)alone_ps / (double)PS_PER_US);
-    explain_cell_text(e, collective ? collective_text(e, work, (enum opcode)op->opcode)
-                         : alone_ps > 0
-                             ? explain_text(e, "%.4g GB/s on its route", work->bytes / s_from_ps(alone_ps) / 1e9)
-                             : "-");
+    explain_cell_number(e, alone_s * 1e6);
+    explain_cell_text(e, how);
 }
 
 void explain_collectives(struct explainer *e)
 {
-    struct traffic_row rows[COLLECTIVE_ROWS_MAX];
-    uint32_t count = traffic_rows(e, rows);
+    struct traffic_rows all = { .row_of_work =
+                                    arena_array(&e->to->arena, uint32_t, e->from->input->schedule->work_count) };
+    if (all.row_of_work == NULL) {
+        e->to->failed = true;
+        return;
+    }
+    collect_traffic(e, &all);
     explain_section(e, "collectives", "Collectives and transfers",
                     "alone: nobody else on the links. Bus bytes = bytes x 2(n-1)/n for all-reduce, (n-1)/n for "
                     "all-gather and reduce-scatter, 1 for a send.");
     static const char *const columns[] = { "rank",  "what",         "why",      "group",           "members",
                                            "bytes", "times a step", "alone us", "rate and source", NULL };
     explain_table(e, "Each kind that the schedule issues; times a step: on one rank", columns);
-    for (uint32_t i = 0; i < count; i++) {
-        collective_row(e, &rows[i]);
+    for (uint32_t i = 0; i < all.count; i++) {
+        collective_row(e, &all.rows[i]);
     }
-    if (count == COLLECTIVE_ROWS_MAX) {
+    if (all.count == COLLECTIVE_ROWS_MAX) {
         explain_word(e, "further kinds", "are left out", NULL);
     }
 }
@@ -318,7 +371,7 @@ static struct issue_counts issue_counts(const struct schedule *s, const struct s
             const struct work_item *item = &s->work_items[work->first_item + k];
             c.passes += item->kind == ITEM_KERNEL ? item->passes : 0;
             c.launches += item->kind == ITEM_KERNEL ? s->kernels[item->index].launches : 0;
-            c.collectives += item->kind == ITEM_COLLECTIVE;
+            c.collectives += item->kind != ITEM_KERNEL;
         }
     }
     return c;

@@ -174,15 +174,15 @@ static void busiest_links(const struct result *result, const struct result_input
     if (count == 0) {
         return;
     }
-    strbuf_append(out, "Busiest links (a step; mean: of the capacity)\n");
+    strbuf_append(out, "Busiest links (bytes of the step, as a share of what the link could have moved)\n");
     for (uint32_t i = 0; i < count; i++) {
         const struct link_traffic *link = &result->links[chosen[i]];
         double capacity = input->cluster->resources[link->resource].capacity;
         uint32_t alike = link_series_alike(result, input, chosen[i]);
         char name[96], bytes[32], rate[32];
-        strbuf_printf(out, "  %-26s %10s  busy %5.1f %%  mean %5.1f %% of %s",
+        strbuf_printf(out, "  %-26s %10s  %5.1f %% of %s",
                       cluster_resource_name(input->cluster, link->resource, name, sizeof name),
-                      text_bytes(link->bytes, bytes, sizeof bytes), 100 * link->busy_fraction,
+                      text_bytes(link->bytes, bytes, sizeof bytes),
                       100 * link->bytes / (capacity * result->step_time_s),
                       text_bytes_per_s(capacity, rate, sizeof rate));
         if (alike > 1) {
