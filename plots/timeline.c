@@ -8,7 +8,14 @@
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 
-enum { ROWS_MAX = 32, LABEL_PIXELS = 17, CROWDED_PIXELS = 13, PANEL_PIXELS = 1100, RECTANGLES_MAX = 4500 };
+enum {
+    ROWS_MAX = 32,
+    LABEL_PIXELS = 17,
+    CROWDED_PIXELS = 13,
+    PANEL_PIXELS = 1100,
+    RECTANGLES_MAX = 5000,
+    ROWS_LEAST = 4
+};
 
 /* What a rectangle shows; phase word for the key, colour, and whether it belongs to the strip of transfers below the row. */
 static const struct look {
@@ -34,6 +41,11 @@ struct rectangle {
     uint16_t micro_batch, chunk;
     uint8_t direction; /* 0 forward, 1 backward with all that belongs to it, 2 others */
     bool strip;
+};
+
+/* The ranks that are drawn, top to bottom. */
+struct rows {
+    uint32_t ranks[ROWS_MAX], count;
 };
 
 struct rectangles {
@@ -143,16 +155,15 @@ static void bound(struct rectangles *all, int64_t pixel_ps)
     }
 }
 
-/* Everything in [from, to), merged for a panel in which one pixel lasts pixel_ps. */
-static enum status collect(const struct plot_input *input, int64_t from_ps, int64_t to_ps, int64_t pixel_ps,
+/* Everything that the rows do in [from, to), unmerged. */
+static enum status collect(const struct plot_input *input, const struct rows *rows, int64_t from_ps, int64_t to_ps,
                            struct rectangles *all, struct error *error)
 {
     const struct schedule *s = input->input->schedule;
     const struct timeline *timeline = input->input->timeline;
-    uint32_t rows = s->rank_count < ROWS_MAX ? s->rank_count : ROWS_MAX;
     all->count = 0;
-    for (uint32_t row = 0; row < rows; row++) {
-        const struct sched_rank *rank = &s->ranks[row];
+    for (uint32_t row = 0; row < rows->count; row++) {
+        const struct sched_rank *rank = &s->ranks[rows->ranks[row]];
         for (uint32_t i = rank->first_op; i < rank->first_op + rank->op_count; i++) {
             const struct sched_op *op = &s->ops[i];
             const struct op_times *t = &timeline->ops[i];
@@ -175,10 +186,24 @@ static enum status collect(const struct plot_input *input, int64_t from_ps, int6
         }
     }
     qsort(all->items, all->count, sizeof *all->items, by_place);
+    return STATUS_OK;
+}
+
+/* Merged for a panel in which one pixel lasts pixel_ps. */
+static void refine(struct rectangles *all, int64_t pixel_ps)
+{
     merge(all, pixel_ps);
     merge(all, pixel_ps); /* what grew may now take in a neighbour that was finer */
     bound(all, pixel_ps);
-    return STATUS_OK;
+}
+
+/* `count` ranks, evenly spaced, the first and the last among them. */
+static void choose_rows(struct rows *rows, uint32_t rank_count, uint32_t count)
+{
+    rows->count = count < rank_count ? count : rank_count;
+    for (uint32_t i = 0; i < rows->count; i++) {
+        rows->ranks[i] = rows->count > 1 ? (uint32_t)((uint64_t)i * (rank_count - 1) / (rows->count - 1)) : 0;
+    }
 }
 
 /* A colour moved towards white. */
@@ -266,8 +291,8 @@ static int compare_lengths(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* Median length of a pass: what a reader wants to tell apart. */
-static double median_pass_ps(const struct rectangles *all)
+/* Median length of a pass: what a reader wants to tell apart; and how many there are. */
+static double median_pass_ps(const struct rectangles *all, size_t *pass_count)
 {
     double *lengths = calloc(all->count + 1, sizeof *lengths);
     size_t count = 0;
@@ -284,6 +309,7 @@ static double median_pass_ps(const struct rectangles *all)
         median = lengths[count / 2];
     }
     free(lengths);
+    *pass_count = count;
     return median;
 }
 
@@ -293,15 +319,13 @@ struct panel {
     int first_block;
 };
 
-static void put_panel(const struct plot_input *input, const struct panel *panel, const struct time_unit *unit,
+static void put_panel(const struct rows *rows, const struct panel *panel, const struct time_unit *unit,
                       const bool *phases, bool with_key, double top, double bottom, struct strbuf *out)
 {
-    const struct schedule *s = input->input->schedule;
-    uint32_t rows = s->rank_count < ROWS_MAX ? s->rank_count : ROWS_MAX;
     strbuf_printf(out, "set tmargin at screen %.4f\nset bmargin at screen %.4f\nset title ", top, bottom);
     plot_quoted(out, panel->title);
     strbuf_printf(out, "\nset xrange [%.7g:%.7g]\nset yrange [%.2f:-0.6]\n", s_from_ps(panel->from_ps) * unit->per_s,
-                  s_from_ps(panel->to_ps) * unit->per_s, rows - 0.4);
+                  s_from_ps(panel->to_ps) * unit->per_s, rows->count - 0.4);
     strbuf_append(
         out, with_key ? "set key at screen 0.5,0.985 center top horizontal maxrows 2 samplen 1.2 width 1 Left reverse\n"
                       : "set key off\n");
@@ -322,36 +346,36 @@ static void put_panel(const struct plot_input *input, const struct panel *panel,
     strbuf_char(out, '\n');
 }
 
-static void put_frame(const struct plot_input *input, const struct time_unit *unit, double left, struct strbuf *out)
+static void put_frame(const struct plot_input *input, const struct rows *rows, const struct time_unit *unit,
+                      double left, struct strbuf *out)
 {
     const struct schedule *s = input->input->schedule;
     strbuf_printf(out,
                   "set border 3 lw 0.8\nset tics nomirror out\nset lmargin at screen %.4f\nset rmargin at screen 0.98\n"
                   "set xlabel \"time (%s)\" offset 0,0.4\nset grid xtics lw 0.5 lc rgb \"#D0D0D0\"\nset ytics (",
                   left, unit->name);
-    for (uint32_t r = 0; r < s->rank_count && r < ROWS_MAX; r++) {
+    for (uint32_t r = 0; r < rows->count; r++) {
         strbuf_append(out, r > 0 ? ", " : "");
-        plot_quoted(out, sched_label(s, s->ranks[r].label));
+        plot_quoted(out, sched_label(s, s->ranks[rows->ranks[r]].label));
         strbuf_printf(out, " %u", r);
     }
     strbuf_append(out, ")\n");
 }
 
 /* The rank rows are as tall in both panels; a picture of few rows is not flat. */
-static void put_panels(const struct plot_input *input, struct picture *picture, const struct panel *panels, int count,
-                       const struct time_unit *unit, const bool *phases)
+static void put_panels(const struct plot_input *input, const struct rows *rows, struct picture *picture,
+                       const struct panel *panels, int count, const struct time_unit *unit, const bool *phases)
 {
     const struct schedule *s = input->input->schedule;
-    uint32_t rows = s->rank_count < ROWS_MAX ? s->rank_count : ROWS_MAX;
-    double body = rows * (rows > 16 ? 20.0 : 30.0) + 20, head = 92, gap = 84, foot = 52;
+    double body = rows->count * (rows->count > 16 ? 20.0 : 30.0) + 20, head = 92, gap = 84, foot = 52;
     body = body < 110 ? 110 : body;
     picture->width = 1200;
     picture->height = head + count * body + (count - 1) * gap + foot;
-    put_frame(input, unit, plot_rank_margin(s, ROWS_MAX, picture->width), &picture->script);
+    put_frame(input, rows, unit, plot_rank_margin(s, ROWS_MAX, picture->width), &picture->script);
     strbuf_append(&picture->script, "set multiplot\n");
     for (int i = 0; i < count; i++) {
         double top = picture->height - head - i * (body + gap);
-        put_panel(input, &panels[i], unit, phases, i == 0, top / picture->height, (top - body) / picture->height,
+        put_panel(rows, &panels[i], unit, phases, i == 0, top / picture->height, (top - body) / picture->height,
                   &picture->script);
     }
     strbuf_append(&picture->script, "unset multiplot\n");
@@ -375,52 +399,72 @@ static uint32_t chunk_count(const struct schedule *s)
     return count;
 }
 
+/* The second panel: the beginning, enlarged so that a pass is wide enough for its number. */
+static void enlarge(const struct rectangles *all, double pass_ps, int64_t end_ps, struct panel *panel)
+{
+    int64_t window_ps = (int64_t)(pass_ps * PANEL_PIXELS / (1.4 * LABEL_PIXELS));
+    for (size_t i = 0; i < all->count; i++) {
+        if (is_pass(&all->items[i]) && all->items[i].row == 0) {
+            panel->from_ps = all->items[i].from_ps;
+            break;
+        }
+    }
+    panel->to_ps = panel->from_ps + window_ps < end_ps ? panel->from_ps + window_ps : end_ps;
+}
+
+static void put_title(const struct plot_input *input, const struct rows *rows, uint32_t chunks, char *title,
+                      size_t size)
+{
+    const struct schedule *s = input->input->schedule;
+    char text[32], some[64] = "";
+    if (rows->count < s->rank_count) {
+        snprintf(some, sizeof some, "; %u of %u ranks", rows->count, s->rank_count);
+    }
+    snprintf(title, size, "%s: one step, %s (%s%s)", input->result->name,
+             text_time_ps(input->input->timeline->end_ps, text, sizeof text),
+             chunks > 1 ? "the lighter, the later the chunk" : "shades alternate by micro-batch", some);
+}
+
 enum status plot_timeline(const struct plot_input *input, struct picture *picture, struct error *error)
 {
     const struct schedule *s = input->input->schedule;
-    int64_t end_ps = input->input->timeline->end_ps;
+    int64_t end_ps = input->input->timeline->end_ps, pixel_ps = end_ps / PANEL_PIXELS + 1;
     if (end_ps <= 0 || end_ps == TIME_NEVER_PS || s->rank_count == 0) {
         return STATUS_OK;
     }
     struct time_unit unit = plot_time_unit(s_from_ps(end_ps));
     struct rectangles all = { 0 };
+    struct rows rows;
     bool phases[PHASE_COUNT] = { 0 };
-    char whole[320], zoom[64];
+    char whole[360];
     uint32_t chunks = chunk_count(s);
-    struct panel panels[2] = { { .to_ps = end_ps, .title = whole }, { .title = zoom, .first_block = 3 } };
+    size_t passes = 0;
+    struct panel panels[2] = { { .to_ps = end_ps, .title = whole },
+                               { .title = "its beginning, enlarged (numbers: micro-batches)", .first_block = 3 } };
     int panel_count = 1;
-    int64_t pixel_ps = end_ps / PANEL_PIXELS + 1;
-    enum status status = collect(input, 0, end_ps, pixel_ps, &all, error);
-    if (status == STATUS_OK) {
-        char text[32];
-        snprintf(whole, sizeof whole, "%s: one step, %s (%s)%s", input->result->name,
-                 text_time_ps(end_ps, text, sizeof text),
-                 chunks > 1 ? "the lighter, the later the chunk" : "shades alternate by micro-batch",
-                 s->rank_count > ROWS_MAX ? " (the first 32 ranks)" : "");
+    enum status status;
+    choose_rows(&rows, s->rank_count, ROWS_MAX);
+    TRY_OR_FAIL(collect(input, &rows, 0, end_ps, &all, error));
+    double pass_ps = median_pass_ps(&all, &passes);
+    if (passes > RECTANGLES_MAX && rows.count > ROWS_LEAST) { /* fewer rows rather than less detail */
+        uint32_t fit = (uint32_t)(rows.count * (double)RECTANGLES_MAX / (double)passes);
+        choose_rows(&rows, s->rank_count, fit > ROWS_LEAST ? fit : ROWS_LEAST);
+        TRY_OR_FAIL(collect(input, &rows, 0, end_ps, &all, error));
+    }
+    if (pass_ps > 0 && pass_ps < CROWDED_PIXELS * (double)pixel_ps) {
+        panel_count = 2;
+        enlarge(&all, pass_ps, end_ps, &panels[1]);
+    }
+    put_title(input, &rows, chunks, whole, sizeof whole);
+    for (int i = 0; i < panel_count; i++) {
+        pixel_ps = (panels[i].to_ps - panels[i].from_ps) / PANEL_PIXELS + 1;
+        TRY_OR_FAIL(collect(input, &rows, panels[i].from_ps, panels[i].to_ps, &all, error));
+        refine(&all, pixel_ps);
         put_data(&all, &unit, s_from_ps(pixel_ps) * unit.per_s, chunks, &picture->data);
         note_phases(&all, phases);
-        double pass_ps = median_pass_ps(&all);
-        if (pass_ps > 0 && pass_ps < CROWDED_PIXELS * (double)pixel_ps) {
-            /* Enlarge the beginning so that a pass is wide enough for its number. */
-            int64_t window_ps = (int64_t)(pass_ps * PANEL_PIXELS / (1.4 * LABEL_PIXELS));
-            panel_count = 2;
-            for (uint32_t i = 0; i < all.count; i++) {
-                if (!all.items[i].strip && main_phase(&all.items[i]) <= PHASE_RECOMPUTE && all.items[i].row == 0) {
-                    panels[1].from_ps = all.items[i].from_ps;
-                    break;
-                }
-            }
-            panels[1].to_ps = panels[1].from_ps + window_ps < end_ps ? panels[1].from_ps + window_ps : end_ps;
-            snprintf(zoom, sizeof zoom, "its beginning, enlarged (numbers: micro-batches)");
-            pixel_ps = (panels[1].to_ps - panels[1].from_ps) / PANEL_PIXELS + 1;
-            status = collect(input, panels[1].from_ps, panels[1].to_ps, pixel_ps, &all, error);
-            put_data(&all, &unit, s_from_ps(pixel_ps) * unit.per_s, chunks, &picture->data);
-            note_phases(&all, phases);
-        }
     }
-    if (status == STATUS_OK) {
-        put_panels(input, picture, panels, panel_count, &unit, phases);
-    }
+    put_panels(input, &rows, picture, panels, panel_count, &unit, phases);
+fail:
     array_free(&all);
     return status;
 }

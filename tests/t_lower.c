@@ -420,8 +420,9 @@ static void test_random_plans(void)
         char text[2048], message[2048];
         struct run run;
         int gpus = random_scenario(&random, text, sizeof text);
-        if (gpus > 1 && gpus <= 8 && i % 3 == 0) {
-            compare_folding(text); /* one server: every device of a stage has the same links */
+        /* One server: every device of a stage has the same links. Op by op: a merged pass of a rank bound by launches may order the kernel beside a collective otherwise. */
+        if (gpus > 1 && gpus <= 8 && strstr(text, "\"detail\":\"op\"") != NULL) {
+            compare_folding(text);
         }
         strcat(text, pick(&random, 2) ? ",\"fold\":true}" : ",\"fold\":false}");
         run_scenario(&run, text);

@@ -24,6 +24,13 @@ int64_t ps_from_s(double seconds)
     return ps - whole <= ps * DBL_EPSILON ? (int64_t)whole : (int64_t)whole + 1;
 }
 
+int64_t ps_nearest_s(double seconds)
+{
+    CHECK(seconds >= 0.0);
+    double ps = nearbyint(seconds * (double)PS_PER_S);
+    return ps >= 0x1p63 ? TIME_NEVER_PS : (int64_t)ps;
+}
+
 double s_from_ps(int64_t ps)
 {
     return (double)ps / (double)PS_PER_S;

@@ -37,7 +37,7 @@ static enum status end_copy(struct cost_builder *b, struct op_cost *cost, double
 {
     TRY(cost_end(b, cost, latency_s, bytes / rate, bytes));
     cost->launches = 1;
-    cost->issue_first_ps = b->software == NULL ? 0 : ps_from_s(b->software->copy_host_s);
+    cost->issue_first_ps = b->software == NULL ? 0 : ps_nearest_s(b->software->copy_host_s);
     return STATUS_OK;
 }
 

@@ -121,8 +121,8 @@ enum status cost_end(struct cost_builder *b, struct op_cost *cost, double latenc
     CHECK(isfinite(work_s) && isfinite(latency_s));
     double hbm = b->cluster->machine->gpu.hbm_bytes_per_s;
     *cost = (struct op_cost){
-        .latency_ps = ps_from_s(latency_s),
-        .work_ps = ps_from_s(work_s),
+        .latency_ps = ps_nearest_s(latency_s),
+        .work_ps = ps_nearest_s(work_s),
         .weight = bytes > 0 ? hbm * work_s / bytes : 1,
         .beside_rate = 1,
         .first_use = (uint32_t)b->uses.count,
@@ -380,8 +380,8 @@ static enum status prepare(struct cost_builder *b, struct arena *scratch)
         return error_set(b->error, STATUS_NO_MEMORY, "no memory for the costs of %u ops", s->op_count);
     }
     if (b->software != NULL) {
-        table->micro_batch_ps = ps_from_s(b->software->micro_batch_host_s);
-        table->step_ps = ps_from_s(b->software->step_host_s);
+        table->micro_batch_ps = ps_nearest_s(b->software->micro_batch_host_s);
+        table->step_ps = ps_nearest_s(b->software->step_host_s);
         table->launch_ahead = b->software->launch_ahead;
     }
     for (uint32_t r = 0; cluster != NULL && r < table->resource_count; r++) {

@@ -200,11 +200,11 @@ static enum status close_sequence(struct cost_builder *b, const struct sequence 
     CHECK(walk->launches <= UINT32_MAX);
     cost->beside_rate = sequence->taken > 0 ? beside_rate : 1;
     cost->launches = (uint32_t)walk->launches;
-    cost->issue_first_ps = ps_from_s(walk->first_s);
-    cost->issue_rest_ps = ps_from_s(walk->now_s - walk->first_s);
-    cost->issue_tail_ps = ps_from_s(walk->tail_s + sequence->alone_s);
-    cost->collective_ps = ps_from_s(sequence->collective_s);
-    cost->exposed_collective_ps = ps_from_s(sequence->exposed_s);
+    cost->issue_first_ps = ps_nearest_s(walk->first_s);
+    cost->issue_rest_ps = ps_nearest_s(walk->now_s - walk->first_s);
+    cost->issue_tail_ps = ps_nearest_s(walk->tail_s + sequence->alone_s);
+    cost->collective_ps = ps_nearest_s(sequence->collective_s);
+    cost->exposed_collective_ps = ps_nearest_s(sequence->exposed_s);
     return STATUS_OK;
 }
 
@@ -289,7 +289,7 @@ static enum status cost_of_group(struct cost_builder *b, enum collective_kind ki
     TRY(cost_end(b, cost, one.latency_s + wait_s, one.transfer_s, one.bus_bytes));
     cost->resident_count = cost->use_count == 0 ? 0 : resident_count;
     cost->launches = 1;
-    cost->issue_first_ps = b->software == NULL ? 0 : ps_from_s(software_collective_host_s(b->software, waiting));
+    cost->issue_first_ps = b->software == NULL ? 0 : ps_nearest_s(software_collective_host_s(b->software, waiting));
     return STATUS_OK;
 }
 

@@ -41,6 +41,13 @@ static bool fused_softmax_fits(const struct layer_builder *b)
     return b->element == 2 && b->batch * b->heads % 4 == 0 && b->sequence > 16 && b->sequence <= 2048;
 }
 
+/* Megatron's causal kernel reads the lower triangle of the scores only (and writes zeros above it); recalled, not re-read. */
+static double softmax_share(const struct layer_builder *b)
+{
+    bool triangular = b->shape->fused_kernels && b->model->causal;
+    return triangular ? (1.0 + 1.0 / (double)b->sequence) / 2.0 : 1.0;
+}
+
 static uint32_t vector_count(const struct layer_builder *b)
 {
     const struct model *m = b->model;
@@ -247,7 +254,7 @@ static uint32_t forward_core(struct layer_builder *b, const uint32_t qkv[3])
     if (b->shape->fused_kernels && !fused_softmax_fits(b)) {
         softmax_primitives(b, products * s, s, scores);
     } else {
-        op_stream(b, "softmax", KERNEL_SOFTMAX, 1, products * s, s, scores, scores);
+        op_stream(b, "softmax", KERNEL_SOFTMAX, 1, products * s, s, softmax_share(b) * scores, scores);
     }
     live_close(b, raw);
     if (m->attention_dropout > 0) {
@@ -455,7 +462,7 @@ static uint32_t scores_backward(struct layer_builder *b, uint32_t gradient)
     }
     if (b->shape->fused_kernels) {
         if (fused_softmax_fits(b)) {
-            op_stream(b, "softmax_backward", KERNEL_SOFTMAX, 1, rows, s, 2.0 * scores, scores); /* in place */
+            op_stream(b, "softmax_backward", KERNEL_SOFTMAX, 1, rows, s, 2.0 * softmax_share(b) * scores, scores); /* in place */
         } else {
             softmax_primitives_backward(b, rows, s, scores);
         }

@@ -70,12 +70,18 @@ static void close_run(struct maker *maker)
     maker->run_count = 0;
 }
 
+/* Backward passes are walked by the framework's autograd engine: no module calls. */
+static bool in_python(enum op_phase phase)
+{
+    return phase == PHASE_FORWARD || phase == PHASE_RECOMPUTE;
+}
+
 static void add_kernel(struct maker *maker, const struct layer_op *op)
 {
     struct work_item item = {
         .index = builder_kernel(maker->l->builder, &op->kernel),
         .kind = ITEM_KERNEL,
-        .passes = maker->begun ? 0 : 1,
+        .passes = maker->begun || !in_python(maker->phase) ? 0 : 1,
     };
     maker->begun = true;
     maker->run[maker->run_count++] = item;
