@@ -140,7 +140,7 @@ static void put_small(const struct plot_input *input, const struct memory_series
     strbuf_append(out, "set key off\nunset ylabel\nset xlabel\nset title offset 0,-0.7\nset format x \"\"\n");
     strbuf_printf(out, "set ytics %g\n", tics(top_gib));
     for (uint32_t i = 0; i < count; i++) {
-        double column = i % SMALL_COLUMNS, row = i / SMALL_COLUMNS;
+        uint32_t column = i % SMALL_COLUMNS, row = i / SMALL_COLUMNS;
         double top = strip - row * row_height - 24, left = 0.07 + column * 0.232;
         strbuf_printf(
             out,
@@ -167,7 +167,7 @@ enum status plot_memory(const struct plot_input *input, struct picture *picture,
     int64_t end_ps = input->input->timeline->end_ps;
     const struct schedule *s = input->input->schedule;
     uint32_t fullest = 0;
-    const struct memory_series **list = calloc((size_t)input->memory_count + 1, sizeof *list);
+    const struct memory_series **list = calloc((size_t)input->memory_count + 1, sizeof(const struct memory_series *));
     if (list == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory for the memory plot");
     }
@@ -185,8 +185,8 @@ enum status plot_memory(const struct plot_input *input, struct picture *picture,
         uint32_t small = count > SMALL_MAX ? SMALL_MAX : count > 1 ? count : 0;
         double capacity = (double)s->spaces[big->space].capacity_bytes / GIB, peak = (double)use->peak_bytes / GIB;
         double top = capacity < 4 * peak ? 1.08 * (capacity > peak ? capacity : peak) : 1.15 * peak;
-        double row_height = 128, rows = (small + SMALL_COLUMNS - 1) / SMALL_COLUMNS, head = 92, body = 330,
-               foot = small > 0 ? 82 : 58;
+        uint32_t rows = (small + SMALL_COLUMNS - 1) / SMALL_COLUMNS;
+        double row_height = 128, head = 92, body = 330, foot = small > 0 ? 82 : 58;
         picture->width = 1100;
         picture->height = head + body + foot + rows * row_height;
         put_bins(big, end_ps, BINS, &unit, &picture->data);

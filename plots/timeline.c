@@ -185,7 +185,9 @@ static enum status collect(const struct plot_input *input, const struct rows *ro
             all->items[all->count++] = r;
         }
     }
-    qsort(all->items, all->count, sizeof *all->items, by_place);
+    if (all->count > 0) {
+        qsort(all->items, all->count, sizeof *all->items, by_place);
+    }
     return STATUS_OK;
 }
 
@@ -291,8 +293,8 @@ static int compare_lengths(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* Median length of a pass: what a reader wants to tell apart; and how many there are. */
-static double median_pass_ps(const struct rectangles *all, size_t *pass_count)
+/* Lower quartile of the lengths of passes (a forward, mostly): what a reader wants to tell apart; and how many passes there are. */
+static double short_pass_ps(const struct rectangles *all, size_t *pass_count)
 {
     double *lengths = calloc(all->count + 1, sizeof *lengths);
     size_t count = 0;
@@ -303,14 +305,14 @@ static double median_pass_ps(const struct rectangles *all, size_t *pass_count)
             lengths[count++] = (double)(all->items[end - 1].to_ps - all->items[i].from_ps);
         }
     }
-    double median = 0;
+    double quartile = 0;
     if (count > 0) {
         qsort(lengths, count, sizeof *lengths, compare_lengths);
-        median = lengths[count / 2];
+        quartile = lengths[count / 4];
     }
     free(lengths);
     *pass_count = count;
-    return median;
+    return quartile;
 }
 
 struct panel {
@@ -445,7 +447,7 @@ enum status plot_timeline(const struct plot_input *input, struct picture *pictur
     enum status status;
     choose_rows(&rows, s->rank_count, ROWS_MAX);
     TRY_OR_FAIL(collect(input, &rows, 0, end_ps, &all, error));
-    double pass_ps = median_pass_ps(&all, &passes);
+    double pass_ps = short_pass_ps(&all, &passes);
     if (passes > RECTANGLES_MAX && rows.count > ROWS_LEAST) { /* fewer rows rather than less detail */
         uint32_t fit = (uint32_t)(rows.count * (double)RECTANGLES_MAX / (double)passes);
         choose_rows(&rows, s->rank_count, fit > ROWS_LEAST ? fit : ROWS_LEAST);

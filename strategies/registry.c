@@ -17,6 +17,7 @@ static const struct pipeline_order *const ORDERS[] = {
 
 static const struct memory_policy *const POLICIES[] = {
     &policy_resident,
+    &policy_optimizer_on_host,
 };
 
 enum {

@@ -70,7 +70,7 @@ static uint32_t hand_host(struct hand_machine *made, const char *name, double dr
     return 0;
 }
 
-static void hand_nic(struct hand_machine *made, uint32_t parent, double line, double link_rate)
+static inline void hand_nic(struct hand_machine *made, uint32_t parent, double line, double link_rate)
 {
     uint32_t nic = hand_part(made, PART_NIC);
     made->parts[nic].line_bytes_per_s = line;
@@ -78,7 +78,7 @@ static void hand_nic(struct hand_machine *made, uint32_t parent, double line, do
     hand_link(made, LINK_PCIE, parent, nic, link_rate, 0, 16);
 }
 
-static void hand_drive(struct hand_machine *made, uint32_t parent, double read, double write)
+static inline void hand_drive(struct hand_machine *made, uint32_t parent, double read, double write)
 {
     uint32_t drive = hand_part(made, PART_NVME);
     made->parts[drive].read_bytes_per_s = read;
@@ -87,7 +87,7 @@ static void hand_drive(struct hand_machine *made, uint32_t parent, double read, 
 }
 
 /* Four switches of two GPUs, two NICs, two drives; NVSwitch 276 GB/s a GPU [hardware.md B.3, C.1, C.2]. */
-static void hand_dgx_a100(struct hand_machine *made)
+static inline void hand_dgx_a100(struct hand_machine *made)
 {
     uint32_t gpus[8];
     hand_host(made, "hand-dgx-a100", 165e9, 70e9);
@@ -111,7 +111,7 @@ static void hand_dgx_a100(struct hand_machine *made)
 }
 
 /* One GPU and one 400 Gb/s NIC to each switch, four to a socket [B.4]. */
-static void hand_dgx_h100(struct hand_machine *made)
+static inline void hand_dgx_h100(struct hand_machine *made)
 {
     uint32_t gpus[8];
     hand_host(made, "hand-dgx-h100", 245e9, 60e9);
@@ -135,7 +135,7 @@ static void hand_dgx_h100(struct hand_machine *made)
 }
 
 /* The NVLink matrix of hardware.md B.1; four switches of two GPUs and a NIC. */
-static void hand_dgx1(struct hand_machine *made)
+static inline void hand_dgx1(struct hand_machine *made)
 {
     static const uint8_t TWO[8][2] = { { 0, 3 }, { 0, 4 }, { 1, 2 }, { 1, 5 }, { 2, 3 }, { 4, 7 }, { 5, 6 }, { 6, 7 } };
     static const uint8_t ONE[8][2] = { { 0, 1 }, { 0, 2 }, { 1, 3 }, { 2, 6 }, { 3, 7 }, { 4, 5 }, { 4, 6 }, { 5, 7 } };
@@ -161,7 +161,7 @@ static void hand_dgx1(struct hand_machine *made)
 }
 
 /* Four root ports, under each two switches of two GPUs and a NIC [B.2]. */
-static void hand_dgx2(struct hand_machine *made)
+static inline void hand_dgx2(struct hand_machine *made)
 {
     uint32_t gpus[16], count = 0;
     hand_host(made, "hand-dgx2", 100e9, 40e9);
@@ -187,7 +187,7 @@ static void hand_dgx2(struct hand_machine *made)
 }
 
 /* Eight GPUs on the sockets' own root ports, no NVLink [B.6]. */
-static void hand_pcie_box(struct hand_machine *made)
+static inline void hand_pcie_box(struct hand_machine *made)
 {
     hand_host(made, "hand-pcie-box", 165e9, 16e9);
     for (uint32_t g = 0; g < 8; g++) {

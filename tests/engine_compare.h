@@ -32,14 +32,13 @@ struct compare_counts {
     int64_t worst_ps;
 };
 
-/* `exact`: times are all whole picoseconds, both must agree to the last one. */
-static inline void compare_with_twin(const struct schedule_gen *gen, uint64_t seed, const struct cluster *cluster,
-                                     const struct software *software, bool exact, struct compare_counts *counts)
+/* `exact`: times are all whole picoseconds, both must agree to the last one. Frees the schedule. */
+static inline void compare_schedule(struct schedule *made, uint64_t seed, const struct cluster *cluster,
+                                    const struct software *software, bool exact, struct compare_counts *counts)
 {
-    struct schedule schedule;
+    struct schedule schedule = *made;
     struct cost_table table = { 0 };
     struct timeline timeline = { 0 };
-    schedule_gen(gen, seed, &schedule);
     bool valid =
         verify_schedule(&schedule); /* as generated: a collective whose work is a fixed time has no group to check */
     if (cluster == NULL) {
@@ -89,6 +88,14 @@ static inline void compare_with_twin(const struct schedule_gen *gen, uint64_t se
     timeline_free(&timeline);
     cost_table_free(&table);
     schedule_free(&schedule);
+}
+
+static inline void compare_with_twin(const struct schedule_gen *gen, uint64_t seed, const struct cluster *cluster,
+                                     const struct software *software, bool exact, struct compare_counts *counts)
+{
+    struct schedule schedule;
+    schedule_gen(gen, seed, &schedule);
+    compare_schedule(&schedule, seed, cluster, software, exact, counts);
 }
 
 #endif

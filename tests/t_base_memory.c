@@ -30,6 +30,26 @@ static void test_arena_is_zeroed_and_aligned(void)
     arena_free(&arena);
 }
 
+/* A large array does not make the small ones behind it costly, and does not end the block that is being filled. */
+static void test_arena_large(void)
+{
+    struct arena arena = { 0 };
+    char *first = arena_alloc(&arena, 16, 1);
+    unsigned char *large = arena_alloc(&arena, 1 << 24, 1);
+    EXPECT(large != NULL && large[0] == 0 && large[(1 << 24) - 1] == 0);
+    EXPECT(arena_alloc(&arena, 16, 1) == first + 16);
+    for (int i = 0; i < 1000; i++) { /* 3 MB of 3 kB: alone at first, then together */
+        EXPECT(arena_alloc(&arena, 3000, 1) != NULL);
+    }
+    EXPECT(arena.next_block_bytes <= 8 << 20);
+    EXPECT_INT(arena.total_bytes, 32 + (1 << 24) + 1000 * 3008);
+    arena_free(&arena);
+    EXPECT(arena_alloc(&arena, 1 << 20, 1) != NULL); /* the first of all may be large too */
+    EXPECT(arena_alloc(&arena, 16, 1) != NULL);
+    EXPECT(arena.next_block_bytes <= 1 << 14);
+    arena_free(&arena);
+}
+
 static void test_arena_limits(void)
 {
     struct arena arena = { 0 };
@@ -126,5 +146,5 @@ static void test_try(void)
     EXPECT_INT(freed, 1);
 }
 
-TEST_MAIN(TEST(test_arena_is_zeroed_and_aligned), TEST(test_arena_limits), TEST(test_array_grows), TEST(test_strbuf),
-          TEST(test_error_text), TEST(test_try))
+TEST_MAIN(TEST(test_arena_is_zeroed_and_aligned), TEST(test_arena_large), TEST(test_arena_limits),
+          TEST(test_array_grows), TEST(test_strbuf), TEST(test_error_text), TEST(test_try))

@@ -322,6 +322,39 @@ static void test_executor(void)
     end(&step);
 }
 
+/* What lives from the start is too much: an outcome with its peaks and its reason, not an error. */
+static void test_start_does_not_fit(void)
+{
+    struct step step;
+    begin(&step, 100);
+    buffer(&step, 80, BUFFER_WEIGHT, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END);
+    buffer(&step, 45, BUFFER_OPTIMIZER, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END);
+    delay(&step, step.compute, 100);
+    if (finish_builder(step.b, &step.schedule)) {
+        struct error error = { 0 };
+        struct strbuf text = { 0 };
+        const struct exec_options options = { .audit = true };
+        EXPECT_INT(exec_sim.run(&step.schedule, &options, &step.timeline, &error), STATUS_OK);
+        EXPECT_INT(step.timeline.outcome, TIMELINE_DOES_NOT_FIT);
+        EXPECT_INT(step.timeline.blocked_count, 1);
+        EXPECT_INT(step.timeline.blocked[0].op, SCHED_NONE);
+        EXPECT_INT(step.timeline.blocked[0].space, 0);
+        EXPECT_INT(step.timeline.blocked[0].wanted_bytes, 125);
+        EXPECT_INT(step.timeline.spaces[0].peak_bytes, 125);
+        EXPECT_INT(step.timeline.spaces[0].peak_reserved_bytes, 125);
+        EXPECT_INT(step.timeline.spaces[0].peak_op, SCHED_NONE);
+        EXPECT_INT(step.timeline.spaces[0].at_peak_bytes[BUFFER_WEIGHT], 80);
+        EXPECT_INT(step.timeline.spaces[0].at_peak_bytes[BUFFER_OPTIMIZER], 45);
+        EXPECT_INT(step.timeline.end_ps, 0);
+        EXPECT_INT(step.timeline.ops[0].start_ps, TIME_NEVER_PS);
+        timeline_explain(&step.schedule, &step.timeline, &text);
+        EXPECT_PART(text.text, "live at the start wants 125 B (125 bytes)");
+        EXPECT_PART(text.text, "weight");
+        strbuf_free(&text);
+    }
+    end(&step);
+}
+
 TEST_MAIN(TEST(test_order_and_dependencies), TEST(test_no_ops), TEST(test_memory_wait), TEST(test_does_not_fit),
-          TEST(test_parents_and_copies), TEST(test_match_is_atomic), TEST(test_host_waits), TEST(test_deadlock),
-          TEST(test_cancel), TEST(test_executor))
+          TEST(test_start_does_not_fit), TEST(test_parents_and_copies), TEST(test_match_is_atomic),
+          TEST(test_host_waits), TEST(test_deadlock), TEST(test_cancel), TEST(test_executor))

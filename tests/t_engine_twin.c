@@ -73,4 +73,49 @@ static void test_shared_with_host(void)
     shared(hand_dgx2, &software, true, "DGX-2, host, tight memory");
 }
 
-TEST_MAIN(TEST(test_fixed), TEST(test_shared), TEST(test_shared_with_host))
+/* Many copy queues of two GPUs behind one switch: crowds on the uplink, which kernels and copies upwards break up. */
+static void copy_crowd(struct schedule *schedule, uint64_t seed)
+{
+    enum { QUEUES = 16, COPIES = 4 };
+    struct builder *b = builder_new();
+    uint64_t random = seed;
+    for (uint32_t gpu = 0; gpu < 2; gpu++) {
+        builder_rank(b, &gpu, 1, SCHED_NONE, "rank");
+        for (uint32_t q = 0; q < QUEUES; q++) {
+            uint32_t queue = builder_queue(b, QUEUE_H2D, "copy");
+            for (uint32_t k = 0; k < COPIES; k++) {
+                double bytes = 1e6 * (1 + (double)test_below(&random, 1000) / 100);
+                builder_op(b, OP_COPY_H2D, queue, builder_work_transfer(b, bytes, test_below(&random, 20) == 0),
+                           PHASE_OFFLOAD);
+            }
+        }
+        for (uint32_t k = 0; seed % 2 == 0 && k < 3; k++) {
+            uint32_t wait = builder_queue(b, QUEUE_HOST, "host"), up = builder_queue(b, QUEUE_D2H, "up");
+            uint32_t first = builder_op(
+                b, OP_DELAY, wait, builder_work_fixed(b, (int64_t)test_below(&random, 20) * 1000000000), PHASE_OTHER);
+            builder_op(b, OP_COPY_D2H, up, builder_work_transfer(b, 2e6, false), PHASE_OFFLOAD);
+            builder_depends(b, first);
+        }
+    }
+    EXPECT(finish_builder(b, schedule));
+}
+
+static void test_crowds(void)
+{
+    static struct hand_machine made;
+    struct cluster cluster;
+    struct error error = { 0 };
+    struct compare_counts counts = { 0 };
+    hand_dgx_a100(&made);
+    EXPECT_INT(cluster_build(&cluster, &made.machine, 1, 0, &error), STATUS_OK);
+    for (uint64_t seed = test_seed * 1000; seed < test_seed * 1000 + 8; seed++) {
+        struct schedule schedule;
+        copy_crowd(&schedule, seed);
+        compare_schedule(&schedule, seed, &cluster, NULL, false, &counts);
+    }
+    print_counts("crowds on one uplink", &counts);
+    EXPECT(counts.done == 8 && counts.slowed > counts.ops / 2);
+    cluster_free(&cluster);
+}
+
+TEST_MAIN(TEST(test_crowds), TEST(test_fixed), TEST(test_shared), TEST(test_shared_with_host))

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 16, FIRST_BLOCK_BYTES = 4096 };
+enum { ALIGNMENT = 16, FIRST_BLOCK_BYTES = 4096, SHARED_BLOCK_BYTES = 1 << 20 };
 
 /* The header is 16 bytes, so that what follows is aligned as malloc aligned the block. */
 struct arena_block {
@@ -13,6 +13,36 @@ struct arena_block {
     size_t capacity_bytes;    /* after the header */
 };
 _Static_assert(sizeof(struct arena_block) % ALIGNMENT == 0, "the payload keeps malloc's alignment");
+
+/* calloc clears large blocks by taking fresh pages, which cost nothing until they are touched. */
+static struct arena_block *new_block(size_t capacity_bytes)
+{
+    struct arena_block *block = calloc(1, sizeof *block + capacity_bytes);
+    if (block != NULL) {
+        block->capacity_bytes = capacity_bytes;
+    }
+    return block;
+}
+
+/* A block for one large allocation goes behind the block that is being filled, which is filled further. Shared blocks grow meanwhile, up to a size at which
+ * a call of malloc no longer counts. */
+static void *alloc_alone(struct arena *arena, size_t bytes, size_t shared_bytes)
+{
+    struct arena_block *block = new_block(bytes);
+    if (block == NULL) {
+        return NULL;
+    }
+    if (arena->blocks == NULL) {
+        arena->blocks = block;
+        arena->used_bytes = bytes;
+    } else {
+        block->next = arena->blocks->next;
+        arena->blocks->next = block;
+    }
+    arena->next_block_bytes = shared_bytes < SHARED_BLOCK_BYTES ? 2 * shared_bytes : shared_bytes;
+    arena->total_bytes += bytes;
+    return block + 1;
+}
 
 void *arena_alloc(struct arena *arena, size_t count, size_t size)
 {
@@ -25,18 +55,18 @@ void *arena_alloc(struct arena *arena, size_t count, size_t size)
     }
     bytes = bytes == 0 ? ALIGNMENT : (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
     if (arena->blocks == NULL || bytes > arena->blocks->capacity_bytes - arena->used_bytes) {
-        size_t capacity = arena->blocks == NULL ? FIRST_BLOCK_BYTES : 2 * arena->blocks->capacity_bytes;
-        if (capacity < bytes) {
-            capacity = bytes;
+        size_t capacity = arena->next_block_bytes == 0 ? FIRST_BLOCK_BYTES : arena->next_block_bytes;
+        if (bytes > capacity / 2) {
+            return alloc_alone(arena, bytes, capacity);
         }
-        struct arena_block *block = calloc(1, sizeof *block + capacity);
+        struct arena_block *block = new_block(capacity);
         if (block == NULL) {
             return NULL;
         }
         block->next = arena->blocks;
-        block->capacity_bytes = capacity;
         arena->blocks = block;
         arena->used_bytes = 0;
+        arena->next_block_bytes = capacity > SIZE_MAX / 4 ? capacity : 2 * capacity;
     }
     void *memory = (char *)(arena->blocks + 1) + arena->used_bytes;
     arena->used_bytes += bytes;

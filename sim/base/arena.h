@@ -1,7 +1,8 @@
 /* Arena: many allocations of one lifetime, freed together.
  *
- * Memory is zeroed, aligned to 16 bytes, and stays where it is until arena_free. Blocks double in size, so an arena
- * of n bytes costs O(log n) calls of malloc. An arena whose fields are all zero is valid and empty. Not thread-safe.
+ * Memory is zeroed, aligned to 16 bytes, and stays where it is until arena_free. Blocks double in size, so n bytes of
+ * small allocations cost O(log n) calls of malloc; what is larger than half of the next block gets a block of its own
+ * and leaves the present one to those that follow. An arena whose fields are all zero is valid and empty. Not thread-safe.
  *
  *     struct arena arena = { 0 };
  *     struct layer *layers = arena_array(&arena, struct layer, count);   // NULL when memory is out
@@ -18,9 +19,10 @@
 struct arena_block;
 
 struct arena {
-    struct arena_block *blocks; /* newest first */
-    size_t used_bytes;          /* in the newest block */
+    struct arena_block *blocks; /* first the one being filled */
+    size_t used_bytes;          /* in the first of them */
     size_t total_bytes;         /* handed out so far */
+    size_t next_block_bytes;    /* capacity of the next shared block; 0: the first */
     uint64_t fail_after;        /* 0: never; n: the n-th allocation from now returns NULL (tests) */
 };
 

@@ -1,5 +1,8 @@
 /* Lanes: classes of resources that fill up together. Two resources are of one class when the same records use them, each taking the same share of their
- * capacities, and they are of one kind. Found by hashing each resource's list of (record, share), then comparing lists. */
+ * capacities, and they are of one kind. Found by hashing each resource's list of (record, share), then comparing lists.
+ *
+ * Roots. A lane of which every record that uses it takes no greater share than of another lane can never be full before that one (a GPU's own link behind the
+ * uplink it shares): it need not be solved for, only accounted. That other lane, or what is full before it in turn, is its root. */
 #include <string.h>
 
 #include "sim/base/check.h"
@@ -149,6 +152,119 @@ static enum status list_lane_uses(struct lane_finder *f, struct error *error)
     return STATUS_OK;
 }
 
+/* Records' first uses, which are the ones looked at: a bound on the work, not on what is right. */
+enum { ROOT_USES_MAX = 64 };
+
+struct root_finder {
+    const struct cost_table *table;
+    double *parts;    /* [lane_count]: of the record looked at last */
+    uint32_t *stamps; /* [lane_count]: that record + 1 */
+    uint32_t candidates[ROOT_USES_MAX], count;
+    bool equal[ROOT_USES_MAX]; /* the candidate's shares are the lane's own so far */
+};
+
+static void look_at(struct root_finder *r, uint32_t cost)
+{
+    const struct op_cost *at = &r->table->costs[cost];
+    uint32_t count = at->lane_use_count < ROOT_USES_MAX ? at->lane_use_count : ROOT_USES_MAX;
+    for (uint32_t u = 0; u < count; u++) {
+        const struct maxmin_use *use = &r->table->lane_uses[at->first_lane_use + u];
+        r->parts[use->resource] = use->coefficient / r->table->lane_capacities[use->resource];
+        r->stamps[use->resource] = cost + 1;
+    }
+}
+
+/* Keep the candidates that this record takes as great a share of as of the lane. */
+static void filter(struct root_finder *r, uint32_t cost, double part)
+{
+    uint32_t kept = 0;
+    look_at(r, cost);
+    for (uint32_t i = 0; i < r->count; i++) {
+        uint32_t lane = r->candidates[i];
+        if (r->stamps[lane] == cost + 1 && r->parts[lane] >= part) {
+            r->equal[kept] = r->equal[i] && r->parts[lane] <= part;
+            r->candidates[kept++] = lane;
+        }
+    }
+    r->count = kept;
+}
+
+static uint32_t share_count(const struct lane_finder *f, uint32_t lane)
+{
+    return f->first[f->lane_makers[lane] + 1] - f->first[f->lane_makers[lane]];
+}
+
+/* A lane that is full whenever `lane` is, or `lane` itself. Of two that are full together the first stands. */
+static uint32_t find_root(const struct lane_finder *f, struct root_finder *r, uint32_t lane)
+{
+    const struct share *shares = f->shares + f->first[f->lane_makers[lane]];
+    const struct op_cost *first = &r->table->costs[shares[0].cost];
+    r->count = 0;
+    for (uint32_t u = 0; u < first->lane_use_count && u < ROOT_USES_MAX; u++) {
+        uint32_t other = r->table->lane_uses[first->first_lane_use + u].resource;
+        if (other != lane) {
+            r->equal[r->count] = true;
+            r->candidates[r->count++] = other;
+        }
+    }
+    for (uint32_t i = 0; i < share_count(f, lane) && r->count != 0; i++) {
+        double part;
+        memcpy(&part, &shares[i].part_bits, sizeof part);
+        filter(r, shares[i].cost, part);
+    }
+    for (uint32_t i = 0; i < r->count; i++) {
+        bool together = r->equal[i] && share_count(f, r->candidates[i]) == share_count(f, lane);
+        if (!together || r->candidates[i] < lane) {
+            return r->candidates[i];
+        }
+    }
+    return lane;
+}
+
+/* SMs are always solved for: who is resident on them matters beyond their capacity. */
+static enum status find_roots(struct lane_finder *f, struct arena *scratch, struct error *error)
+{
+    struct cost_table *table = f->table;
+    struct root_finder finder = { .table = table,
+                                  .parts = arena_array(scratch, double, table->lane_count),
+                                  .stamps = arena_array(scratch, uint32_t, table->lane_count) };
+    table->lane_roots = arena_array(&table->arena, uint32_t, table->lane_count);
+    if (finder.parts == NULL || finder.stamps == NULL || table->lane_roots == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory for %u lanes", table->lane_count);
+    }
+    for (uint32_t l = 0; l < table->lane_count; l++) {
+        bool solved = f->cluster->resources[f->lane_makers[l]].kind == RESOURCE_SM;
+        table->lane_roots[l] = solved ? l : find_root(f, &finder, l);
+    }
+    for (uint32_t l = 0; l < table->lane_count;
+         l++) { /* no circles: shares only grow, and of equals the first stands */
+        while (table->lane_roots[table->lane_roots[l]] != table->lane_roots[l]) {
+            table->lane_roots[l] = table->lane_roots[table->lane_roots[l]];
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Uses to be solved for go first, in their order; `rest` has room for the others of one record. */
+static void solved_first(struct cost_table *table, struct maxmin_use *rest)
+{
+    for (uint32_t c = 0; c < table->cost_count; c++) {
+        struct op_cost *cost = &table->costs[c];
+        struct maxmin_use *uses = table->lane_uses + cost->first_lane_use;
+        uint32_t others = 0;
+        for (uint32_t u = 0; u < cost->lane_use_count; u++) {
+            if (table->lane_roots[uses[u].resource] == uses[u].resource) {
+                uses[cost->lane_solved_count++] = uses[u];
+            } else {
+                rest[others++] = uses[u];
+            }
+        }
+        if (others != 0) {
+            memcpy(uses + cost->lane_solved_count, rest, others * sizeof *rest);
+        }
+    }
+}
+
 enum status cost_make_lanes(struct cost_table *table, const struct cluster *cluster, struct arena *scratch,
                             struct error *error)
 {
@@ -156,5 +272,12 @@ enum status cost_make_lanes(struct cost_table *table, const struct cluster *clus
     TRY(prepare(&finder, scratch, error));
     TRY(list_shares(&finder, scratch, error));
     classify(&finder);
-    return list_lane_uses(&finder, error);
+    TRY(list_lane_uses(&finder, error));
+    struct maxmin_use *rest = arena_array(scratch, struct maxmin_use, table->lane_count);
+    if (rest == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory for %u lanes", table->lane_count);
+    }
+    TRY(find_roots(&finder, scratch, error));
+    solved_first(table, rest);
+    return STATUS_OK;
 }

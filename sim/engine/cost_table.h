@@ -18,7 +18,8 @@
  * Weights make max-min fair in bytes: one over the activity's own byte rate, for kernels one over the HBM's.
  *
  * Lanes. Resources that the same records use in the same proportion to their capacities (the fabric ports of eight folded GPUs, the links of a chain) fill up
- * together, so one of them stands for all: a lane. The engine shares lanes; what a lane carried is told for each of its resources. */
+ * together, so one of them stands for all: a lane. The engine shares lanes; what a lane carried is told for each of its resources. A lane that cannot be full before another
+ * one (its root) is not solved for. */
 #ifndef MEMWALL_ENGINE_COST_TABLE_H
 #define MEMWALL_ENGINE_COST_TABLE_H
 
@@ -45,6 +46,8 @@ struct op_cost {
     uint32_t resident_count; /* the first so many uses are SMs that the activity occupies (collectives) */
     uint32_t first_lane_use; /* into cost_table.lane_uses: the same in lanes */
     uint32_t lane_use_count, lane_resident_count;
+    uint32_t
+        lane_solved_count; /* the first so many lane uses can be what holds the activity back, the others only carry it */
     uint32_t launches;
     int64_t collective_ps;         /* of merged collectives, alone */
     int64_t exposed_collective_ps; /* ... of work_ps, what no kernel of the sequence covers */
@@ -52,14 +55,15 @@ struct op_cost {
 
 struct cost_table {
     struct op_cost *costs;
-    struct maxmin_use *uses;         /* coefficient: of the resource's unit, at rate 1 */
-    struct maxmin_use *lane_uses;    /* resource: lane */
-    double *lane_capacities;         /* [lane_count] */
-    uint32_t *lanes;                 /* [resource_count]: the lane, or SCHED_NONE where no record uses the resource */
-    double *lane_scales;             /* [resource_count]: its capacity in the lane's */
-    uint32_t *op_costs;              /* [op_count]: index into costs */
-    double *capacities;              /* [resource_count] */
-    double *asked;                   /* [resource_count]: amounts that all activities together ask for, for the audit */
+    struct maxmin_use *uses;      /* coefficient: of the resource's unit, at rate 1 */
+    struct maxmin_use *lane_uses; /* resource: lane */
+    double *lane_capacities;      /* [lane_count] */
+    uint32_t *lane_roots; /* [lane_count]: the lane that is full whenever this one is; itself: it can be full alone */
+    uint32_t *lanes;      /* [resource_count]: the lane, or SCHED_NONE where no record uses the resource */
+    double *lane_scales;  /* [resource_count]: its capacity in the lane's */
+    uint32_t *op_costs;   /* [op_count]: index into costs */
+    double *capacities;   /* [resource_count] */
+    double *asked;        /* [resource_count]: amounts that all activities together ask for, for the audit */
     int64_t micro_batch_ps, step_ps; /* host time of OP_FLAG_MICRO_BATCH, OP_FLAG_STEP */
     uint32_t launch_ahead;           /* 0: unlimited */
     uint32_t cost_count, use_count, resource_count, lane_count, lane_use_count;

@@ -91,6 +91,7 @@ static void start_fluid(struct engine *e, uint32_t queue, int64_t span_ps)
                 &(struct fluid_activity){
                     .uses = e->table->lane_uses + cost->first_lane_use,
                     .use_count = cost->lane_use_count,
+                    .solved_count = cost->lane_solved_count,
                     .resident_count = cost->lane_resident_count,
                     .weight = cost->weight,
                     .beside_rate = cost->beside_rate,
@@ -244,8 +245,25 @@ static void start_ready(struct engine *e)
     }
 }
 
+/* All that end now in a crowd. */
+static void take_station(struct engine *e, uint32_t station)
+{
+    uint32_t queue;
+    while (fluid_take(&e->fluid, station, e->now_ps, &queue)) {
+        e->timeline->event_count++;
+        if (e->options->record_rates) {
+            record_rate(e, e->slots[queue].op, 0);
+        }
+        complete(e, e->slots[queue].op);
+    }
+}
+
 static void take_event(struct engine *e, uint32_t queue)
 {
+    if (queue >= e->schedule->queue_count) {
+        take_station(e, queue - e->schedule->queue_count);
+        return;
+    }
     struct queue_slot *slot = &e->slots[queue];
     e->timeline->event_count++;
     switch (slot->phase) {
@@ -263,14 +281,33 @@ static void take_event(struct engine *e, uint32_t queue)
     }
 }
 
+static void record_change(struct engine *e, const struct fluid_change *change)
+{
+    if (change->slot < e->schedule->queue_count) {
+        if (change->end_ps != TIME_NEVER_PS) { /* else its station tells */
+            record_rate(e, e->slots[change->slot].op, change->rate);
+        }
+        return;
+    }
+    uint32_t station = change->slot - e->schedule->queue_count;
+    for (uint32_t slot = fluid_station_first(&e->fluid, station); slot != MAXMIN_NONE;
+         slot = fluid_station_next(&e->fluid, slot)) {
+        record_rate(e, e->slots[slot].op, fluid_station_rate(&e->fluid, station, slot));
+    }
+}
+
 static inline void settle(struct engine *e)
 {
     uint32_t count = fluid_settle(&e->fluid, e->now_ps);
     for (uint32_t i = 0; i < count; i++) {
         const struct fluid_change *change = &e->fluid.changes[i];
-        evq_move(&e->queue, change->slot, change->end_ps);
+        if (change->end_ps == TIME_NEVER_PS) {
+            evq_cancel(&e->queue, change->slot);
+        } else {
+            evq_move(&e->queue, change->slot, change->end_ps);
+        }
         if (e->options->record_rates) {
-            record_rate(e, e->slots[change->slot].op, change->rate);
+            record_change(e, change);
         }
     }
     if (e->pools.touched_count != 0) {

@@ -119,8 +119,8 @@ enum status engine_explain_blocked(struct engine *e, struct error *error)
     }
     uint32_t overfull = pools_overfull(&e->pools);
     if (overfull != SCHED_NONE) {
-        /* What lives from the start is too much: no op is to blame, the first stands for the step. */
-        add(e, (struct blocked_op){ .op = 0,
+        /* What lives from the start is too much: no op is to blame, the step itself waits. */
+        add(e, (struct blocked_op){ .op = SCHED_NONE,
                                     .space = overfull,
                                     .wanted_bytes = e->pools.spaces[overfull].live_bytes,
                                     .waits_for_op = SCHED_NONE });

@@ -28,7 +28,7 @@ static enum status allocate_small(struct engine *e, struct error *error)
     return STATUS_OK;
 }
 
-/* What grows with the ops, after everything small and in one piece: an arena's next block is twice as large as its last, and all of it is cleared. */
+/* What grows with the ops, in one piece. */
 static enum status allocate_large(struct engine *e, struct error *error)
 {
     const struct schedule *s = e->schedule;
@@ -114,7 +114,7 @@ static void link_matches(struct engine *e)
     }
 }
 
-/* The most resources that an activity in each queue's slot uses. Matched ops run in the slot of the first one's queue; so only that one counts. */
+/* The most lanes that an activity in each queue's slot is solved for. Matched ops run in the slot of the first one's queue; so only that one counts. */
 static enum status count_slot_uses(struct engine *e, uint32_t **slot_uses, struct error *error)
 {
     const struct schedule *s = e->schedule;
@@ -131,7 +131,7 @@ static enum status count_slot_uses(struct engine *e, uint32_t **slot_uses, struc
         if (op->match != SCHED_NONE) {
             seen[op->match] = 1;
         }
-        uint32_t uses = e->table->costs[e->table->op_costs[i]].lane_use_count, *most = &(*slot_uses)[op->queue];
+        uint32_t uses = e->table->costs[e->table->op_costs[i]].lane_solved_count, *most = &(*slot_uses)[op->queue];
         *most = *most < uses ? uses : *most;
     }
     return STATUS_OK;
@@ -142,10 +142,14 @@ enum status engine_setup(struct engine *e, struct error *error)
     const struct schedule *s = e->schedule;
     uint32_t *slot_uses;
     TRY(allocate_small(e, error));
-    TRY(evq_init(&e->queue, &e->arena, s->queue_count, error));
     TRY(count_slot_uses(e, &slot_uses, error));
-    TRY(fluid_init(&e->fluid, &e->arena, e->table->lane_capacities, e->table->lane_count, slot_uses, s->queue_count,
-                   error));
+    const struct fluid_sizes sizes = { .capacities = e->table->lane_capacities,
+                                       .roots = e->table->lane_roots,
+                                       .slot_uses = slot_uses,
+                                       .resource_count = e->table->lane_count,
+                                       .slot_count = s->queue_count };
+    TRY(evq_init(&e->queue, &e->arena, s->queue_count + fluid_station_count(&sizes), error));
+    TRY(fluid_init(&e->fluid, &e->arena, &sizes, error));
     TRY(pools_init(&e->pools, s, e->timeline->spaces, &e->arena, error));
     TRY(allocate_large(e, error));
     link_ops(e);

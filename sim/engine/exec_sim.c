@@ -70,7 +70,10 @@ static enum status run(const struct schedule *schedule, const struct exec_option
 {
     struct cost_table table;
     *timeline = (struct timeline){ 0 };
-    TRY(sched_verify(schedule, error));
+    enum status verified = sched_verify(schedule, error);
+    if (verified != STATUS_OK && verified != STATUS_DOES_NOT_FIT) {
+        return verified; /* what lives at the start does not fit: an outcome, which the engine tells */
+    }
     TRY(cost_table_build(&table, schedule, options->cluster, options->software, error));
     enum status status = simulate(schedule, options, &table, timeline, error);
     cost_table_free(&table);

@@ -152,9 +152,23 @@ static enum status prepare(struct dry_run *run, const struct software *software,
     return STATUS_OK;
 }
 
+/* A rank is a process of its own: it keeps its pinned blocks, and does not reuse those of others. */
+static void close_rank(struct dry_run *run)
+{
+    for (uint32_t i = 0; i < run->schedule->space_count; i++) {
+        if (run->schedule->spaces[i].kind == SPACE_PINNED) {
+            memset(run->spaces[i].free_blocks, 0, sizeof run->spaces[i].free_blocks);
+        }
+    }
+}
+
 static enum status replay(struct dry_run *run, struct error *error)
 {
     const struct schedule *s = run->schedule;
+    bool has_pinned = false;
+    for (uint32_t i = 0; i < s->space_count; i++) {
+        has_pinned = has_pinned || s->spaces[i].kind == SPACE_PINNED;
+    }
     for (uint32_t b = 0; b < s->buffer_count; b++) {
         if (s->buffers[b].flags & BUFFER_LIVE_AT_START) {
             TRY(get(run, b, 0, error));
@@ -163,6 +177,9 @@ static enum status replay(struct dry_run *run, struct error *error)
     for (uint32_t i = 0; i < s->op_count; i++) {
         const struct sched_op *op = &s->ops[i];
         const uint32_t *acquires = sched_acquires(s, op), *releases = sched_releases(s, op);
+        if (has_pinned && i > 0 && sched_op_rank(s, op) != sched_op_rank(s, op - 1)) {
+            close_rank(run);
+        }
         for (uint32_t k = 0; k < op->acquire_count; k++) {
             TRY(get(run, acquires[k], op->queue, error));
         }
@@ -182,8 +199,10 @@ enum status reserved_fill(const struct schedule *schedule, const struct software
     TRY_OR_FAIL(replay(&run, error));
     for (uint32_t i = 0; i < schedule->space_count; i++) {
         uint8_t kind = schedule->spaces[i].kind;
-        spaces[i].peak_reserved_bytes =
-            kind == SPACE_DEVICE || kind == SPACE_PINNED ? run.spaces[i].peak_bytes : spaces[i].peak_bytes;
+        uint64_t peak = spaces[i].peak_bytes, dry_peak = run.spaces[i].peak_bytes;
+        spaces[i].peak_reserved_bytes = kind == SPACE_DEVICE                      ? dry_peak
+                                        : kind == SPACE_PINNED && dry_peak > peak ? dry_peak
+                                                                                  : peak;
     }
     for (uint32_t i = 0; i < schedule->space_count; i++) {
         uint32_t parent = schedule->spaces[i].parent;

@@ -190,13 +190,13 @@ static enum status check_match(struct groups *g, uint32_t op, uint32_t rank)
     struct match_note *m = &g->matches[o->match];
     uint32_t group = s->matches[o->match].group;
     char name[OP_NAME_BYTES];
-    bool collective = s->works[o->work].kind == WORK_COLLECTIVE;
+    bool collective = opcode_match((enum opcode)o->opcode) == MATCH_GROUP;
     if (g->groups[group].rank_plus_1 != rank + 1) {
         TRY(meet_group(g, op, group, rank));
     }
     if (collective) {
         g->groups[group].collectives++;
-        if (s->works[o->work].group != group) {
+        if (s->works[o->work].kind == WORK_COLLECTIVE && s->works[o->work].group != group) { /* a fixed time has none */
             return BAD(v, "%s: its work is over group %u, its match over group %u", verify_op_name(v, op, name),
                        s->works[o->work].group, group);
         }

@@ -28,6 +28,12 @@ void **lower_policy_state(struct lowering *l)
     return &l->policy_state;
 }
 
+double lower_policy_parameter(const struct lowering *l, uint32_t index)
+{
+    CHECK(index < l->request->policy->parameter_count);
+    return l->request->plan->policy_parameters.value[index];
+}
+
 uint32_t lower_stage(const struct lowering *l)
 {
     return l->rank->stage;

@@ -44,8 +44,8 @@ struct lower_layer {
     const struct layer_graph *graph;
     enum recompute_mode recompute;
     double parameters; /* held in compute precision while the layer runs (whole layer, after TP) */
-    double
-        owned_parameters; /* that this device updates: parameters / data-parallel size when ZeRO shards the optimizer */
+    /* That this device updates: parameters / data-parallel size when ZeRO shards the optimizer. Bytes of each are the software's (weight_bytes, gradient_bytes, ...). */
+    double owned_parameters;
     uint64_t weight_bytes, gradient_bytes, optimizer_bytes; /* persistent */
     uint64_t gathered_bytes;                                /* ZeRO-3: the whole weights while gathered; else 0 */
     uint32_t weight, gradient, optimizer;                   /* persistent buffers */
@@ -65,7 +65,10 @@ struct lower_pass {
 const struct lower_request *lower_input(const struct lowering *lowering);
 struct builder *lower_builder(struct lowering *lowering); /* for ops that the kit does not have */
 struct arena *lower_arena(struct lowering *lowering);     /* lives until lower_schedule returns */
-void **lower_policy_state(struct lowering *lowering);     /* one pointer for the policy, NULL at first */
+/* One pointer for the policy, NULL at first. There is one for the whole schedule: ranks are built one after the other, so a policy sets it anew in begin_rank. */
+void **lower_policy_state(struct lowering *lowering);
+/* The value of the policy's index-th parameter: bool 0 or 1, word its index. */
+double lower_policy_parameter(const struct lowering *lowering, uint32_t index);
 /* Record an error: lowering stops at the next chance. */
 void lower_fail(struct lowering *lowering, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -86,13 +89,16 @@ uint32_t lower_last_compute(const struct lowering *lowering);
 void lower_next_depends(struct lowering *lowering, uint32_t op);
 void lower_next_acquires(struct lowering *lowering, uint32_t buffer);
 
-/* Copies between the rank's device and its host (pinned unless `pageable`), after `after_op` (SCHED_NONE: at once). `acquire`: buffer taken when the copy starts, `release`: freed when it ends
- * (SCHED_NONE: none). Return the op. */
+/* What follows emits one op and returns it; it starts after `after_op` has ended (SCHED_NONE: when its queue is free). builder_depends, builder_acquire, builder_release of
+ * lower_builder add to it before the next one is emitted. The host thread issues it where it is emitted and does not wait for it. */
+
+/* Copies between the rank's device and its host (pinned unless `pageable`) on the queue of their direction. `acquire`: buffer taken when the copy starts, `release`: freed when it ends
+ * (SCHED_NONE: none). A staging buffer is one of lower_buffer without flags: acquired by the copy that fills it, released by the op that empties it. */
 uint32_t lower_copy_to_host(struct lowering *lowering, double bytes, bool pageable, uint32_t after_op, uint32_t acquire,
                             uint32_t release);
 uint32_t lower_copy_to_device(struct lowering *lowering, double bytes, bool pageable, uint32_t after_op,
                               uint32_t acquire, uint32_t release);
-/* Adam on the host's cores over `parameters`. */
+/* Adam over `parameters` of this device on its share of the cores of its socket: all devices there share them equally. */
 uint32_t lower_host_optimizer(struct lowering *lowering, double parameters, uint32_t after_op);
 /* Fused Adam on the device over all owned parameters. */
 uint32_t lower_device_optimizer(struct lowering *lowering, uint32_t after_op);

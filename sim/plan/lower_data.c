@@ -184,6 +184,17 @@ static void release_bucket_gradients(struct lowering *l)
     }
 }
 
+/* The layer's last reduction over the data-parallel group is `op`. A tied embedding's gradient is final only when both copies are summed: lowering_end_step tells. */
+static void gradient_reduced(struct lowering *l, const struct lower_layer *layer, uint32_t op)
+{
+    struct rank_state *rank = l->rank;
+    if (layer->kind != LAYER_TRANSFORMER && rank->groups.embedding != SCHED_NONE) {
+        rank->tied_layer = layer->index;
+    } else if (l->request->policy->gradient_ready != NULL) {
+        l->request->policy->gradient_ready(l, layer, op);
+    }
+}
+
 void lowering_flush_bucket(struct lowering *l)
 {
     struct rank_state *rank = l->rank;
@@ -213,10 +224,8 @@ void lowering_flush_bucket(struct lowering *l)
     if (!request->software->overlap_gradient_reduce) {
         lower_next_depends(l, op);
     }
-    if (bucket->last_micro_batch && request->policy->gradient_ready != NULL) {
-        for (uint32_t i = 0; i < bucket->layer_count; i++) {
-            request->policy->gradient_ready(l, &rank->layers[rank->bucket_layers[i]], op);
-        }
+    for (uint32_t i = 0; bucket->last_micro_batch && i < bucket->layer_count; i++) {
+        gradient_reduced(l, &rank->layers[rank->bucket_layers[i]], op);
     }
     *bucket = (struct bucket){ 0 };
 }
@@ -243,8 +252,8 @@ void lowering_gradient_done(struct lowering *l, const struct lower_pass *pass, u
         return;
     }
     if (l->replicas == 1) {
-        if (pass->last_micro_batch && request->policy->gradient_ready != NULL) {
-            request->policy->gradient_ready(l, layer, after_op);
+        if (pass->last_micro_batch) {
+            gradient_reduced(l, layer, after_op);
         }
         return;
     }

@@ -98,6 +98,7 @@ struct rank_state {
     uint32_t gather_stage; /* staged_collectives: the latest gather's flat buffer, freed by the next copy out */
     uint32_t reduce_stage,
         reduce_op;           /* staged_collectives: the latest reduction and its flat buffer, freed before the next */
+    uint32_t tied_layer;     /* whose gradient waits for that of the tied copy on another stage, or SCHED_NONE */
     uint32_t *full_gradient; /* per layer: transient full gradient being filled, or SCHED_NONE */
     bool host_must_wait;     /* transfers are under way that the host waits for before it issues more compute */
     uint8_t next_flags;      /* for the next op of any queue */

@@ -70,6 +70,9 @@ static void tied_embedding(struct lowering *l)
         lowering_collective(l, OP_ALL_REDUCE, rank->data_queue, rank->groups.embedding, rank->groups.embedding_present,
                             elements * software->gradient_bytes, software->gradient_dtype, PHASE_DATA_COMM);
     builder_depends(l->builder, after);
+    if (rank->tied_layer != SCHED_NONE && l->request->policy->gradient_ready != NULL) {
+        l->request->policy->gradient_ready(l, &rank->layers[rank->tied_layer], rank->last_data);
+    }
 }
 
 /* Under sequence parallelism each tensor rank saw its part of the sequence: the gradients of what all hold alike (norms, biases) are summed. */

@@ -263,6 +263,7 @@ enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, u
     rank->last_data = SCHED_NONE;
     rank->output = SCHED_NONE;
     rank->root_gather = SCHED_NONE;
+    rank->tied_layer = SCHED_NONE;
     rank->gather_stage = SCHED_NONE;
     rank->reduce_stage = SCHED_NONE;
     rank->reduce_op = SCHED_NONE;

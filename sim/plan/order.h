@@ -11,7 +11,7 @@
  *     struct order_step *steps = arena_array(&arena, struct order_step, order_step_count(order, &request));
  *     TRY(order_steps(order, &request, stage, steps, &count, error));
  *
- * To add one: one file in strategies/orders/ with a `const struct pipeline_order`, one line in strategies/registry.c, one test. */
+ * To add one: one file in strategies/orders/ with a `const struct pipeline_order`, its name in strategies/orders/orders.h and strategies/registry.c, one test. */
 #ifndef MEMWALL_PLAN_ORDER_H
 #define MEMWALL_PLAN_ORDER_H
 

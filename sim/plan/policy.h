@@ -3,8 +3,8 @@
  * The lowering walks each rank's passes in issue order and asks the policy at fixed points; the policy answers by emitting ops through the kit in sim/plan/lower.h. Every hook
  * is optional: a policy without any is `resident` (everything on the device, Adam on the device). State lives in the lowering's arena, reached through lower_policy_state.
  *
- * To add one: one file in strategies/policies/ with a `const struct memory_policy`, one line in strategies/registry.c, one test. strategies/policies/resident.c is the
- * smallest; strategies/policies/optimizer_on_host.c the smallest that moves something. */
+ * To add one: one file in strategies/policies/ with a `const struct memory_policy`, its name in strategies/policies/policies.h and strategies/registry.c, one test.
+ * strategies/policies/resident.c is the smallest; strategies/policies/optimizer_on_host.c the smallest that moves something, tests/t_policy_optimizer_on_host.c its test. */
 #ifndef MEMWALL_PLAN_POLICY_H
 #define MEMWALL_PLAN_POLICY_H
 
@@ -25,16 +25,19 @@ struct memory_policy {
     /* A rank opens: its layers are known, nothing is emitted yet. NULL: nothing to prepare. */
     void (*begin_rank)(struct lowering *lowering);
     /* The space that holds a layer's weights, gradients or optimizer states for the whole step (BUFFER_WEIGHT, BUFFER_GRADIENT, BUFFER_OPTIMIZER). NULL: SPACE_DEVICE.
-     * SPACE_STORAGE and SPACE_HOST are pageable, SPACE_PINNED is page-locked. */
+     * SPACE_STORAGE and SPACE_HOST are pageable, SPACE_PINNED is page-locked. Asked before begin_rank. The lowering only charges the space: what kernels need of it on the device,
+     * the policy copies there (before_pass, after_pass). */
     enum space_kind (*place)(struct lowering *lowering, const struct lower_layer *layer,
                              enum buffer_class buffer_class);
     /* Around each layer pass (forward; backward with its recomputation; weight part). NULL: nothing. */
     void (*before_pass)(struct lowering *lowering, const struct lower_pass *pass);
     void (*after_pass)(struct lowering *lowering, const struct lower_pass *pass);
-    /* The gradient of `layer` is final for this step (reduced over the data-parallel group if there is one) once `after_op` has ended. NULL: nothing. */
+    /* The gradient of `layer` is final for this step (reduced over the data-parallel group if there is one, a tied embedding's summed with its copy on another stage) once `after_op`
+     * has ended. Called once a step for each layer that has parameters, mostly the last layer first, in the middle of the backward passes; under sequence parallelism the sum of the few
+     * elements that tensor ranks hold alike (norms) comes later. NULL: nothing. */
     void (*gradient_ready)(struct lowering *lowering, const struct lower_layer *layer, uint32_t after_op);
     /* Update the parameters: called once a rank, after all gradients are final (and the gradient norm is known) once `after_op` has ended. Returns the op after which the weights on
-     * the device are new. NULL: fused Adam on the device (lower_device_optimizer). */
+     * the device are new; under ZeRO 1 and 2 the lowering then gathers them. NULL: fused Adam on the device (lower_device_optimizer). */
     uint32_t (*optimizer)(struct lowering *lowering, uint32_t after_op);
 };
 

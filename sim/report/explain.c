@@ -241,6 +241,7 @@ static void json_section(struct json_writer *w, const struct explain_section *se
         }
         jw_end(w);
         jw_array(w, "rows");
+        CHECK(table->column_count > 0);
         for (size_t k = 0; k < table->cells.count; k++) {
             if (k % table->column_count == 0) {
                 jw_array(w, NULL);

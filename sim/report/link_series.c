@@ -156,7 +156,9 @@ enum status link_series_compute(const struct result *result, const struct result
     }
     TRY_OR_FAIL(cost_table_build(&table, input->schedule, input->cluster, input->software, error));
     TRY_OR_FAIL(collect(&edges, input, &table, slot, counted, error));
-    qsort(edges.items, edges.count, sizeof *edges.items, by_slot_and_time);
+    if (edges.count > 0) {
+        qsort(edges.items, edges.count, sizeof *edges.items, by_slot_and_time);
+    }
     status = integrate(&edges, chosen_count, arena, series, error);
 fail:
     array_free(&edges);

@@ -212,7 +212,7 @@ enum status result_compute(struct result *result, const struct result_input *inp
 {
     *result = (struct result){ .name = input->name, .schedule_hash = input->timeline->schedule_hash };
     result->fits = input->timeline->outcome == TIMELINE_DONE;
-    result->step_time_s = s_from_ps(input->timeline->end_ps);
+    result->step_time_s = result->fits ? s_from_ps(input->timeline->end_ps) : 0; /* a step that got stuck has none */
     enum status status = STATUS_OK;
     if (result->fits) {
         status = compute_done(result, input, error);

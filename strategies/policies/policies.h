@@ -4,6 +4,6 @@
 
 #include "sim/plan/policy.h"
 
-extern const struct memory_policy policy_resident;
+extern const struct memory_policy policy_resident, policy_optimizer_on_host;
 
 #endif

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# A step that does not fit is a result: exit 2, everything printed, the reason by names. usage: unfit.sh BINARY
+set -u
+binary=$1
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+failures=0
+
+check() { # what, code
+    if [ "$2" != 0 ]; then
+        echo "FAIL $1"
+        failures=$((failures + 1))
+    fi
+}
+
+try() { # name, flags...
+    local name=$1
+    shift
+    "$binary" run scenarios/gpt3-175b-dgx-a100.json "$@" --json >"$folder/out" 2>"$folder/err"
+    [ $? = 2 ]
+    check "$name: exit 2" $?
+    [ ! -s "$folder/err" ]
+    check "$name: standard error stays empty" $?
+    for key in schema reason step_time_s samples_per_s tokens_per_s tokens_per_s_per_gpu model_tflops_per_gpu hardware_tflops_per_gpu mfu hfu \
+        schedule_hash devices time_breakdown traffic bounds capacity_bytes peak_bytes peak_reserved_bytes peak_time_s at_peak optimizer activation; do
+        grep -q "\"$key\":" "$folder/out"
+        check "$name: key $key" $?
+    done
+    grep -q '"fits": false' "$folder/out"
+    check "$name: fits is false" $?
+    if command -v python3 >/dev/null; then
+        python3 -m json.tool "$folder/out" >/dev/null
+        check "$name: valid JSON" $?
+    fi
+    "$binary" run scenarios/gpt3-175b-dgx-a100.json "$@" >"$folder/text" 2>"$folder/err"
+    [ $? = 2 ]
+    check "$name: exit 2 of the summary" $?
+    for part in "DOES NOT FIT" "held there, by class" "Memory at its peak" "gpu 0"; do
+        grep -q "$part" "$folder/text"
+        check "$name: prints $part" $?
+    done
+}
+
+# What lives from the start is too much: no op is to blame.
+try static --set nodes=1 --set gpus=8 --set parallel.pipeline=1 --set parallel.pipeline_order=1f1b --set parallel.virtual_stages=1
+grep -q "what is live at the start wants" "$folder/text"
+check "static: the reason" $?
+# Activations are: the op that waits, the space, and what it wants are named.
+try dynamic --set training.micro_batch=8 --set recompute=none
+grep -q "does not fit: op [0-9]*, forward mb .* wants .* of gpu 0, where .* are free" "$folder/text"
+check "dynamic: the reason" $?
+grep -q '"step_time_s": 0,' "$folder/out"
+check "dynamic: no step time" $?
+[ "$failures" = 0 ]
