@@ -40,7 +40,8 @@ struct software {
     double collective_host_s;   /* to issue one collective */
     double collective_jitter_s; /* mean delay of one member at a collective; see software_collective_wait_s */
     double copy_host_s;         /* to issue one asynchronous copy */
-    double pass_host_s;         /* per layer and forward pass, recomputed ones too: module calls, checkpoint's state saving; backward has none */
+    double
+        pass_host_s; /* per layer and forward pass, recomputed ones too: module calls, checkpoint's state saving; backward has none */
     double micro_batch_host_s;  /* per micro-batch: data loading, schedule logic */
     double step_host_s;         /* per step: zero_grad, loss logging, scaler synchronisation */
     uint32_t launch_ahead;      /* launches the host may run ahead of the device; 0: unlimited */

@@ -146,4 +146,24 @@ static void test_bad_input(void)
     }
 }
 
-TEST_MAIN(TEST(test_library), TEST(test_bytes_per_parameter), TEST(test_override), TEST(test_bad_input))
+/* The expected greatest of n exponential delays is their mean times H(n); one's own mean is not waited for. */
+static void test_collective_wait(void)
+{
+    struct software software = { .collective_host_s = 15e-6, .collective_jitter_s = 24e-6 };
+    EXPECT_REAL(software_collective_wait_s(&software, 1), 0, 0);
+    EXPECT_REAL(software_collective_wait_s(&software, 2), 12e-6, 1e-12);
+    EXPECT_REAL(software_collective_wait_s(&software, 4), 24e-6 * (1.0 / 2 + 1.0 / 3 + 1.0 / 4), 1e-12);
+    EXPECT_REAL(software_collective_host_s(&software, 2), 27e-6, 1e-12);
+    double harmonic = 0;
+    for (uint32_t n = 2; n <= 4096; n++) {
+        harmonic += 1.0 / n;
+        EXPECT_REAL(software_collective_wait_s(&software, n), 24e-6 * harmonic, 1e-4);
+    }
+    struct software ideal;
+    struct error error = { 0 };
+    EXPECT_INT(software_load(&ideal, "ideal", &error), STATUS_OK);
+    EXPECT_REAL(software_collective_wait_s(&ideal, 4096), 0, 0);
+}
+
+TEST_MAIN(TEST(test_library), TEST(test_bytes_per_parameter), TEST(test_override), TEST(test_bad_input),
+          TEST(test_collective_wait))

@@ -16,8 +16,9 @@
 static const size_t FILE_BYTES_MAX = 16u << 20;
 
 /* The columns by position, as the file's head names them. */
-static const char HEAD[] = "id,set,params_b,gpu,gpus,gpus_per_node,tp,dp,pp,micro_batch,global_batch,layers,hidden,heads,seq,vocab,recompute,"
-                           "schedule,inter_node_gbps,intra_node_GBps,iteration_time_ms";
+static const char HEAD[] =
+    "id,set,params_b,gpu,gpus,gpus_per_node,tp,dp,pp,micro_batch,global_batch,layers,hidden,heads,seq,vocab,recompute,"
+    "schedule,inter_node_gbps,intra_node_GBps,iteration_time_ms";
 enum { COLUMNS = 21 };
 
 static bool held_out(const char *id)
@@ -105,15 +106,18 @@ static const char *value_text(const char *value, const char *otherwise, char *te
 void step_scenario(const struct step_row *row, const struct step_setup *setup, char *text, size_t size)
 {
     char machine[STEP_SCENARIO_BYTES / 4], software[STEP_SCENARIO_BYTES / 4];
-    snprintf(text, size,
-             "{\"schema\":\"memwall.scenario/1\",\"name\":\"%s\",\"model\":{\"family\":\"gpt\",\"layers\":%u,\"hidden\":%u,\"heads\":%u,"
-             "\"ffn\":%u,\"vocab\":%u,\"max_sequence\":%u},\"machine\":%s,\"nodes\":%u,\"gpus\":%u,\"software\":%s,"
-             "\"training\":{\"sequence_length\":%u,\"micro_batch\":%u,\"global_batch\":%u,\"precision\":\"fp16\",\"optimizer\":\"adam\"},"
-             "\"parallel\":{\"tensor\":%u,\"pipeline\":%u,\"data\":%u,\"pipeline_order\":\"1f1b\"},\"recompute\":\"%s\"}",
-             row->id, row->layers, row->hidden, row->heads, 4 * row->hidden, row->vocab, row->sequence,
-             value_text(setup->machine, "a100-80gb-hdr800", machine, sizeof machine), (row->gpus + 7) / 8, row->gpus,
-             value_text(setup->software, "megatron", software, sizeof software), row->sequence, row->micro_batch,
-             row->global_batch, row->tensor, row->pipeline, row->data, setup->recompute != NULL ? setup->recompute : "full");
+    snprintf(
+        text, size,
+        "{\"schema\":\"memwall.scenario/"
+        "1\",\"name\":\"%s\",\"model\":{\"family\":\"gpt\",\"layers\":%u,\"hidden\":%u,\"heads\":%u,"
+        "\"ffn\":%u,\"vocab\":%u,\"max_sequence\":%u},\"machine\":%s,\"nodes\":%u,\"gpus\":%u,\"software\":%s,"
+        "\"training\":{\"sequence_length\":%u,\"micro_batch\":%u,\"global_batch\":%u,\"precision\":\"fp16\","
+        "\"optimizer\":\"adam\"},"
+        "\"parallel\":{\"tensor\":%u,\"pipeline\":%u,\"data\":%u,\"pipeline_order\":\"1f1b\"},\"recompute\":\"%s\"}",
+        row->id, row->layers, row->hidden, row->heads, 4 * row->hidden, row->vocab, row->sequence,
+        value_text(setup->machine, "a100-80gb-hdr800", machine, sizeof machine), (row->gpus + 7) / 8, row->gpus,
+        value_text(setup->software, "megatron", software, sizeof software), row->sequence, row->micro_batch,
+        row->global_batch, row->tensor, row->pipeline, row->data, setup->recompute != NULL ? setup->recompute : "full");
 }
 
 static enum status schedule_of(const struct scenario *scenario, struct schedule *schedule, struct error *error)
@@ -126,10 +130,12 @@ static enum status schedule_of(const struct scenario *scenario, struct schedule 
         .order = registry_order(scenario->plan.order, error),
         .policy = registry_policy(scenario->plan.policy, error),
     };
-    return request.order == NULL || request.policy == NULL ? STATUS_BAD_INPUT : lower_schedule(&request, schedule, error);
+    return request.order == NULL || request.policy == NULL ? STATUS_BAD_INPUT
+                                                           : lower_schedule(&request, schedule, error);
 }
 
-static enum status time_of(const struct scenario *scenario, const struct schedule *schedule, double *step_s, struct error *error)
+static enum status time_of(const struct scenario *scenario, const struct schedule *schedule, double *step_s,
+                           struct error *error)
 {
     struct exec_options options = { .cluster = &scenario->cluster, .software = &scenario->software };
     struct timeline timeline = { 0 };

@@ -44,7 +44,7 @@ static enum status read_all(int fd, const char *path, size_t bytes_max, size_t e
             continue;
         }
         if (got < 0) {
-            status = error_at(error, STATUS_IO, path, NULL, "cannot read: %s", strerror(errno));
+            status = error_at(error, STATUS_BAD_INPUT, path, NULL, "cannot read: %s", strerror(errno));
             goto fail;
         }
         if (got == 0) {
@@ -72,13 +72,13 @@ enum status file_read(const char *path, size_t bytes_max, char **text, size_t *l
     }
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        return error_at(error, errno == ENOENT || errno == ENOTDIR ? STATUS_NOT_FOUND : STATUS_IO, path, NULL,
+        return error_at(error, errno == ENOENT || errno == ENOTDIR ? STATUS_NOT_FOUND : STATUS_BAD_INPUT, path, NULL,
                         "cannot open: %s", strerror(errno));
     }
     enum status status;
     struct stat info;
     if (fstat(fd, &info) != 0) {
-        status = error_at(error, STATUS_IO, path, NULL, "cannot read: %s", strerror(errno));
+        status = error_at(error, STATUS_BAD_INPUT, path, NULL, "cannot read: %s", strerror(errno));
     } else if (S_ISDIR(info.st_mode)) {
         status = error_at(error, STATUS_BAD_INPUT, path, NULL, "is a folder, expected a file");
     } else if (S_ISREG(info.st_mode) && (uint64_t)info.st_size > bytes_max) {

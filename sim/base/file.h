@@ -8,7 +8,8 @@
 #include "sim/base/status.h"
 
 /* Read a whole regular file or pipe ("-": standard input) of at most `bytes_max` bytes into malloc'ed,
- * NUL-terminated memory that the caller frees. Directories, oversize files and read errors are refused by name. */
+ * NUL-terminated memory that the caller frees. Directories, oversize and unreadable files are refused by name:
+ * STATUS_NOT_FOUND, STATUS_LIMIT, STATUS_BAD_INPUT. */
 enum status file_read(const char *path, size_t bytes_max, char **text, size_t *length, struct error *error);
 /* Write to `path` through a temporary name in the same folder, flush, rename. On error nothing is left behind. */
 enum status file_write(const char *path, const void *bytes, size_t length, struct error *error);

@@ -4,6 +4,9 @@
 #include <stdio.h>
 
 static void fill(struct error *error, enum status status, const char *file, const char *path, const char *format,
+                 va_list arguments) __attribute__((format(printf, 5, 0)));
+
+static void fill(struct error *error, enum status status, const char *file, const char *path, const char *format,
                  va_list arguments)
 {
     error->status = status;

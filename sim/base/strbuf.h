@@ -21,7 +21,7 @@ void strbuf_append(struct strbuf *out, const char *text);
 void strbuf_append_n(struct strbuf *out, const char *text, size_t length);
 void strbuf_char(struct strbuf *out, char c);
 void strbuf_printf(struct strbuf *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void strbuf_vprintf(struct strbuf *out, const char *format, va_list arguments);
+void strbuf_vprintf(struct strbuf *out, const char *format, va_list arguments) __attribute__((format(printf, 2, 0)));
 void strbuf_free(struct strbuf *out);
 
 #endif

@@ -20,6 +20,7 @@ enum common_flag {
     FLAG_NO_FOLD,
     FLAG_QUIET,
     FLAG_HELP,
+    FLAG_VERSION,
     FLAG_FIRST_OWN
 };
 
@@ -37,6 +38,7 @@ static const struct common COMMON[] = {
     { "no-fold", NULL, "build every rank, not one for all equal ones", FLAG_NO_FOLD },
     { "quiet", NULL, "no progress on standard error", FLAG_QUIET },
     { "help", NULL, "this text", FLAG_HELP },
+    { "version", NULL, "the version", FLAG_VERSION },
 };
 enum { COMMON_COUNT = sizeof COMMON / sizeof COMMON[0], FLAGS_MAX = 48 };
 
@@ -47,6 +49,24 @@ static void print_flag(const char *name, const char *argument, const char *help)
     printf("  %-28s %s\n", left, help);
 }
 
+/* Whether a common flag means anything to the command. */
+static bool heeds(const struct cli_command *command, enum common_flag code)
+{
+    switch (code) {
+    case FLAG_SET:
+    case FLAG_DETAIL:
+    case FLAG_NO_FOLD: return command->takes_scenario;
+    case FLAG_OUT: return command->takes_out;
+    case FLAG_JSON:
+    case FLAG_EXECUTOR:
+    case FLAG_QUIET:
+    case FLAG_HELP:
+    case FLAG_VERSION:
+    case FLAG_FIRST_OWN: break;
+    }
+    return true;
+}
+
 static void print_command_help(const struct cli_command *command, const struct cli_flag *more, uint32_t more_count)
 {
     printf("memwall %s - %s\n\nusage: memwall %s %s\n\n%s\nflags:\n", command->name, command->summary, command->name,
@@ -55,7 +75,9 @@ static void print_command_help(const struct cli_command *command, const struct c
         print_flag(more[i].name, more[i].argument, more[i].help);
     }
     for (int i = 0; i < COMMON_COUNT; i++) {
-        print_flag(COMMON[i].name, COMMON[i].argument, COMMON[i].help);
+        if (heeds(command, COMMON[i].code)) {
+            print_flag(COMMON[i].name, COMMON[i].argument, COMMON[i].help);
+        }
     }
 }
 
@@ -66,24 +88,35 @@ static enum exit_code usage_error(const struct cli_command *command, const char 
     return EXIT_BAD_INPUT;
 }
 
-static enum exit_code unknown_flag(const struct cli_command *command, const char *flag, const struct option *options,
-                                   int count)
+/* What getopt_long refused: `flag` is the argument it looked at last, `option` the value of the option when it knew it. */
+static enum exit_code unknown_flag(const struct cli_command *command, const char *flag, int option,
+                                   const struct option *options, int count)
 {
     const char *names[FLAGS_MAX];
     for (int i = 0; i < count; i++) {
         names[i] = options[i].name;
+        if (option >= FLAG_SET && options[i].val == option) {
+            char known[96];
+            bool wants = options[i].has_arg == required_argument;
+            snprintf(known, sizeof known, "--%s %s", options[i].name, wants ? "needs a value" : "takes no value");
+            return usage_error(command, known, "");
+        }
     }
-    const char *word = flag != NULL ? flag : "";
+    if (option > 0 && option < FLAG_SET) {
+        const char letter[] = { '-', (char)option, '\0' };
+        return usage_error(command, "unknown flag ", letter);
+    }
+    const char *word = flag;
     while (*word == '-') {
         word++;
     }
     char bare[64];
     snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word, "="), word);
     const char *near = nearest_word(bare, names, (size_t)count);
-    char message[192];
+    char message[160];
     snprintf(message, sizeof message, "%s%s%s%s", bare, near != NULL ? "; did you mean --" : "",
              near != NULL ? near : "", near != NULL ? "?" : "");
-    return usage_error(command, "unknown flag, or value missing: --", message);
+    return usage_error(command, "unknown flag --", message);
 }
 
 /* Takes a common flag; false: usage error. */
@@ -103,9 +136,31 @@ static bool take_common(struct cli_flags *flags, int code)
     case FLAG_NO_FOLD: flags->no_fold = true; break;
     case FLAG_QUIET: flags->quiet = true; break;
     case FLAG_HELP:
+    case FLAG_VERSION:
     case FLAG_FIRST_OWN: break;
     }
     return true;
+}
+
+/* Values that are wrong whatever the command does with them. */
+static bool check_common(const struct cli_command *command, const struct cli_flags *flags, enum exit_code *code)
+{
+    if (flags->out != NULL && flags->out[0] == '\0') {
+        *code = usage_error(command, "--out needs the name of a folder, found \"\"", "");
+        return false;
+    }
+    if (strcmp(flags->executor, "sim") != 0) {
+        char message[192];
+        snprintf(message, sizeof message, "--executor \"%.100s\" is not built in; executors: sim", flags->executor);
+        *code = usage_error(command, message, "");
+        return false;
+    }
+    return true;
+}
+
+void cli_print_version(void)
+{
+    printf("memwall %s\nexecutors: sim\n", MEMWALL_VERSION);
 }
 
 bool cli_parse(const struct cli_command *command, int argc, char **argv, struct cli_flags *flags,
@@ -128,7 +183,6 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, struct 
     optind = 1;
     opterr = 0;
     for (;;) {
-        int at = optind;
         int found = getopt_long(argc, argv, "h", options, NULL);
         if (found == -1) {
             break;
@@ -138,8 +192,17 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, struct 
             *code = EXIT_DONE;
             return false;
         }
+        if (found == FLAG_VERSION) {
+            cli_print_version();
+            *code = EXIT_DONE;
+            return false;
+        }
         if (found == '?') {
-            *code = unknown_flag(command, at < argc ? argv[at] : NULL, options, count);
+            *code = unknown_flag(command, argv[optind - 1], optopt, options, count);
+            return false;
+        }
+        if (found < FLAG_FIRST_OWN && !heeds(command, (enum common_flag)found)) {
+            *code = usage_error(command, "this command has no use for --", COMMON[found - FLAG_SET].name);
             return false;
         }
         if (found >= FLAG_FIRST_OWN) {
@@ -160,7 +223,7 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, struct 
         *code = usage_error(command, "an argument is missing", "");
         return false;
     }
-    return true;
+    return check_common(command, flags, code);
 }
 
 enum exit_code cli_complain(const struct error *error)

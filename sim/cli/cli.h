@@ -37,17 +37,22 @@ struct cli_flag {
 struct cli_command {
     const char *name, *usage, *summary, *help;
     uint32_t positional_min, positional_max;
+    bool takes_scenario; /* --set, --detail, --no-fold */
+    bool takes_out;      /* --out */
     enum exit_code (*run)(int argc, char **argv);
 };
 
 extern const struct cli_command command_run, command_explain, command_schedule, command_pipeline, command_list;
 
-/* Parses argv[1..] for `command`; prints help or the complaint. Returns false when the command shall end with *code. */
+/* Parses argv[1..] for `command`; prints help, the version or the complaint. Returns false when the command shall end
+ * with *code. A flag that the command would not heed is refused, never passed over in silence. */
 bool cli_parse(const struct cli_command *command, int argc, char **argv, struct cli_flags *flags,
                const struct cli_flag *more, uint32_t more_count, enum exit_code *code);
 
 /* Complain on standard error and return the exit code of the error. */
 enum exit_code cli_complain(const struct error *error);
+/* "memwall 0.1 ..." */
+void cli_print_version(void);
 /* Print to standard output and free; a short write is an error. */
 enum exit_code cli_print(struct strbuf *out, enum exit_code code);
 /* A number of a flag; complains and returns false when it is none or out of range. */

@@ -16,6 +16,7 @@ const struct cli_command command_explain = {
         "in, and where the machine's and the software's numbers come from.\n",
     .positional_min = 1,
     .positional_max = 1,
+    .takes_scenario = true,
     .run = run,
 };
 

@@ -1,6 +1,7 @@
 /* memwall run: one training step of a scenario. */
 #include <stdio.h>
 
+#include "sim/base/file.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/job.h"
 #include "sim/report/files.h"
@@ -19,6 +20,8 @@ const struct cli_command command_run = {
             "  timeline, memory, links as .svg and .png\n",
     .positional_min = 1,
     .positional_max = 1,
+    .takes_scenario = true,
+    .takes_out = true,
     .run = run,
 };
 
@@ -35,9 +38,18 @@ static enum exit_code run(int argc, char **argv)
     char note[256] = "";
     struct job job = { 0 };
     struct error error = { 0 };
-    enum status status = job_load(&job, &flags, &error);
+    enum status status = STATUS_OK;
+    if (ranks != NULL && flags.out == NULL) {
+        status = error_at(&error, STATUS_BAD_INPUT, "--trace-ranks", NULL, "chooses what goes into a trace: it needs --out DIR");
+    }
+    if (status == STATUS_OK) {
+        status = job_load(&job, &flags, &error);
+    }
     if (status == STATUS_OK) {
         status = job_lower(&job, &error);
+    }
+    if (status == STATUS_OK && flags.out != NULL) {
+        status = folder_make(flags.out, &error); /* before minutes of simulation */
     }
     if (status == STATUS_OK) {
         status = job_execute(&job, &flags, &error);

@@ -14,6 +14,7 @@ const struct cli_command command_schedule = {
             "the opcodes.\n",
     .positional_min = 0,
     .positional_max = 1,
+    .takes_scenario = true,
     .run = run,
 };
 

@@ -64,9 +64,11 @@ static bool show_progress(void *context, uint32_t done, uint32_t total)
     double interval = progress->terminal ? 0.2 : 2.0;
     if (elapsed > 1 && seconds_between(&progress->last, &now) > interval) {
         double share = total > 0 ? (double)done / total : 0;
-        double left = share > 0 ? elapsed * (1 - share) / share : 0;
-        fprintf(stderr, "%ssimulating: %.0f %% of %u ops, about %.0f s left%s", progress->terminal ? "\r" : "",
-                100 * share, total, left, progress->terminal ? " " : "\n");
+        fprintf(stderr, "%ssimulating: %.0f %% of %u ops", progress->terminal ? "\r" : "", 100 * share, total);
+        if (share > 0.02) { /* setting up took part of the time: less says nothing */
+            fprintf(stderr, ", about %.0f s left", elapsed * (1 - share) / share);
+        }
+        fputs(progress->terminal ? " " : "\n", stderr);
         progress->last = now;
         progress->shown = true;
     }
@@ -75,10 +77,6 @@ static bool show_progress(void *context, uint32_t done, uint32_t total)
 
 enum status job_execute(struct job *job, const struct cli_flags *flags, struct error *error)
 {
-    if (strcmp(flags->executor, "sim") != 0) {
-        return error_set(error, STATUS_UNSUPPORTED, "--executor \"%s\" is not built in; executors: sim",
-                         flags->executor);
-    }
     struct progress progress = { .terminal = isatty(STDERR_FILENO) };
     clock_gettime(CLOCK_MONOTONIC, &progress.start);
     progress.last = progress.start;

@@ -1,10 +1,12 @@
 /* memwall: dispatch to the commands. */
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "sim/base/json.h"
 #include "sim/cli/cli.h"
@@ -46,8 +48,25 @@ static void prepare_heap(void)
     free(heap);
 }
 
+/* A standard stream that was closed would be the next file opened: results would land in it. For reading only, so that printing still fails. */
+static void fill_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) == -1) {
+            (void)open("/dev/null", O_RDONLY); /* takes the lowest free number: this one */
+        }
+    }
+}
+
+/* Help and versions go through stdio: what did not reach the reader is not done. */
+static int finish(enum exit_code code)
+{
+    return fflush(stdout) != 0 || ferror(stdout) ? (int)EXIT_FAILED : (int)code;
+}
+
 int main(int argc, char **argv)
 {
+    fill_standard_streams();
     prepare_heap();
     if (argc < 2) {
         print_help(stderr);
@@ -55,17 +74,17 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         print_help(stdout);
-        return EXIT_DONE;
+        return finish(EXIT_DONE);
     }
     if (strcmp(argv[1], "--version") == 0) {
-        printf("memwall %s\nexecutors: sim\n", MEMWALL_VERSION);
-        return EXIT_DONE;
+        cli_print_version();
+        return finish(EXIT_DONE);
     }
     const char *names[COMMAND_COUNT];
     for (int i = 0; i < COMMAND_COUNT; i++) {
         names[i] = COMMANDS[i]->name;
         if (strcmp(argv[1], names[i]) == 0) {
-            return (int)COMMANDS[i]->run(argc - 1, argv + 1);
+            return finish(COMMANDS[i]->run(argc - 1, argv + 1));
         }
     }
     const char *near = nearest_word(argv[1], names, COMMAND_COUNT);

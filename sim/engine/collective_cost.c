@@ -123,6 +123,18 @@ static double sm_fraction(const struct machine *machine, double bytes)
     return machine->gpu.sm_count > 0 ? fmin(1, blocks / machine->gpu.sm_count) : 0;
 }
 
+/* Nothing but direct links and fabric ports: PCIe has limits for both directions, ways through the host and between servers use DRAM and NICs. */
+static bool on_direct_links(const struct cluster *cluster, const struct resource_use *uses, uint32_t use_count)
+{
+    for (uint32_t i = 0; i < use_count; i++) {
+        enum resource_kind kind = cluster->resources[uses[i].resource].kind;
+        if (kind != RESOURCE_LINK && kind != RESOURCE_FABRIC) {
+            return false;
+        }
+    }
+    return use_count != 0;
+}
+
 enum status collective_cost(const struct cluster *cluster, const struct collective_request *request,
                             struct resource_use *uses, uint32_t use_max, struct collective_cost *cost,
                             struct error *error)
@@ -146,6 +158,7 @@ enum status collective_cost(const struct cluster *cluster, const struct collecti
     cost->algorithm = time.algorithm;
     cost->latency_s = time.latency_s;
     double rate = cost->bus_bytes / time.transfer_s;
+    cost->fullness = shape.node_count == 1 && on_direct_links(cluster, uses, count) ? fmin(1, rate / ring_cap) : 0;
     double own[SISTER_USES_MAX];
     if (request->instance_count > 1) {
         if (count > SISTER_USES_MAX) {

@@ -41,6 +41,8 @@ struct collective_cost {
     double bus_bytes;
     double sm_fraction; /* of each member's SMs */
     double hbm_bytes;   /* of each member, in total */
+    double
+        fullness; /* how near it comes to what its rings can do, 0 to 1; 0 unless they run on NVLink (or xGMI) inside one server */
     enum collective_algorithm algorithm;
     uint32_t use_count;
 };

@@ -84,11 +84,16 @@ static enum status list_shares(struct lane_finder *f, struct arena *scratch, str
     return STATUS_OK;
 }
 
+/* Ports are not the cluster's. */
+static enum resource_kind kind_of(const struct lane_finder *f, uint32_t resource)
+{
+    return resource < f->cluster->resource_count ? f->cluster->resources[resource].kind : RESOURCE_KIND_COUNT;
+}
+
 static bool fill_together(const struct lane_finder *f, uint32_t a, uint32_t b)
 {
     uint32_t count = f->first[a + 1] - f->first[a];
-    if (f->hashes[a] != f->hashes[b] || count != f->first[b + 1] - f->first[b] ||
-        f->cluster->resources[a].kind != f->cluster->resources[b].kind) {
+    if (f->hashes[a] != f->hashes[b] || count != f->first[b + 1] - f->first[b] || kind_of(f, a) != kind_of(f, b)) {
         return false;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -233,7 +238,7 @@ static enum status find_roots(struct lane_finder *f, struct arena *scratch, stru
         return error_set(error, STATUS_NO_MEMORY, "no memory for %u lanes", table->lane_count);
     }
     for (uint32_t l = 0; l < table->lane_count; l++) {
-        bool solved = f->cluster->resources[f->lane_makers[l]].kind == RESOURCE_SM;
+        bool solved = kind_of(f, f->lane_makers[l]) == RESOURCE_SM;
         table->lane_roots[l] = solved ? l : find_root(f, &finder, l);
     }
     for (uint32_t l = 0; l < table->lane_count;

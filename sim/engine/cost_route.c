@@ -41,6 +41,18 @@ static enum status end_copy(struct cost_builder *b, struct op_cost *cost, double
     return STATUS_OK;
 }
 
+/* What the copy takes from the representative's NVLinks. A pageable copy does not fill the PCIe link. */
+static enum status add_port(struct cost_builder *b, struct endpoint from, struct endpoint to, uint32_t rank,
+                            double bytes)
+{
+    struct route pinned;
+    if (b->ports[rank] != SCHED_NONE) {
+        TRY(cluster_route(b->cluster, from, to, false, &pinned, b->error));
+        cost_amount(b, b->ports[rank], COPY_PORT_SHARE * bytes / pinned.rate_cap_bytes_per_s);
+    }
+    return STATUS_OK;
+}
+
 enum status cost_of_host_copy(struct cost_builder *b, const struct sched_work *work, uint32_t rank, bool to_device,
                               struct op_cost *cost)
 {
@@ -56,6 +68,9 @@ enum status cost_of_host_copy(struct cost_builder *b, const struct sched_work *w
         struct route route;
         TRY(add_route(b, to_device ? host : gpu, to_device ? gpu : host, work->pageable, work->bytes, i != 0,
                       i == 0 ? &own : &route));
+        if (i == 0) {
+            TRY(add_port(b, to_device ? host : gpu, to_device ? gpu : host, rank, work->bytes));
+        }
     }
     return end_copy(b, cost, own.latency_s, own.rate_cap_bytes_per_s, work->bytes);
 }

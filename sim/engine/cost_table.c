@@ -356,12 +356,34 @@ static enum status check_devices(struct cost_builder *b)
     return STATUS_OK;
 }
 
+/* A port for each rank that copies to or from its host, where there are NVLinks to share. Returns how many. */
+static uint32_t number_ports(struct cost_builder *b)
+{
+    const struct schedule *s = b->schedule;
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < s->rank_count; r++) {
+        b->ports[r] = SCHED_NONE;
+    }
+    for (uint32_t i = 0; b->cluster != NULL && i < s->op_count; i++) {
+        if (s->ops[i].opcode == OP_COPY_H2D || s->ops[i].opcode == OP_COPY_D2H) {
+            uint32_t *port = &b->ports[sched_op_rank(s, &s->ops[i])];
+            *port = *port == SCHED_NONE ? b->cluster->resource_count + count++ : *port;
+        }
+    }
+    return count;
+}
+
 static enum status prepare(struct cost_builder *b, struct arena *scratch)
 {
     struct cost_table *table = b->table;
     const struct schedule *s = b->schedule;
     const struct cluster *cluster = b->cluster;
-    table->resource_count = cluster == NULL ? 0 : cluster->resource_count;
+    b->ports = arena_array(scratch, uint32_t, s->rank_count);
+    if (b->ports == NULL) {
+        return error_set(b->error, STATUS_NO_MEMORY, "no memory for the costs of %u ops", s->op_count);
+    }
+    uint32_t ports = number_ports(b);
+    table->resource_count = cluster == NULL ? 0 : cluster->resource_count + ports;
     table->capacities = arena_array(&table->arena, double, table->resource_count);
     table->asked = arena_array(&table->arena, double, table->resource_count);
     table->op_costs = arena_array(&table->arena, uint32_t, s->op_count);
@@ -385,7 +407,7 @@ static enum status prepare(struct cost_builder *b, struct arena *scratch)
         table->launch_ahead = b->software->launch_ahead;
     }
     for (uint32_t r = 0; cluster != NULL && r < table->resource_count; r++) {
-        table->capacities[r] = cluster->resources[r].capacity;
+        table->capacities[r] = r < cluster->resource_count ? cluster->resources[r].capacity : 1;
     }
     return cluster == NULL ? STATUS_OK : check_devices(b);
 }

@@ -14,6 +14,10 @@
  *   storage         the server's drives striped
  *   fixed           its time
  *
+ * Ports. Host copies take from NVLink: while they fill a GPU's PCIe link, its collectives run at 0.9 (hardware.md E.5). So each rank that copies to or from its host
+ * has one resource more than the cluster, of capacity 1, behind the cluster's: copies at full rate take 0.1 of it, collectives on NVLink as much as they come near to
+ * the limit of their rings.
+ *
  * Coefficients never exceed a capacity: work that would is lengthened until it fits (so two folded GPUs behind one uplink take twice as long each).
  * Weights make max-min fair in bytes: one over the activity's own byte rate, for kernels one over the HBM's.
  *
@@ -30,6 +34,9 @@
 
 /* DRAM traffic of one Adam step with fp32 state: reads p, m, v, g and writes p, m, v (hardware.md C.8). */
 #define HOST_OPTIMIZER_BYTES_PER_PARAMETER 28.0
+
+/* What host copies at the full rate of a GPU's PCIe link leave of NVLink to collectives: 129.0 -> 115.3 GB/s on 4 V100, 44.3 -> 40.7 on 2 (hardware.md E.5). */
+#define COPY_PORT_SHARE 0.1
 
 struct op_cost {
     int64_t latency_ps;
@@ -66,7 +73,8 @@ struct cost_table {
     double *asked;        /* [resource_count]: amounts that all activities together ask for, for the audit */
     int64_t micro_batch_ps, step_ps; /* host time of OP_FLAG_MICRO_BATCH, OP_FLAG_STEP */
     uint32_t launch_ahead;           /* 0: unlimited */
-    uint32_t cost_count, use_count, resource_count, lane_count, lane_use_count;
+    uint32_t cost_count, use_count, lane_count, lane_use_count;
+    uint32_t resource_count; /* the cluster's, then one for each rank that has a port */
     struct arena arena;
 };
 

@@ -236,7 +236,7 @@ enum status cost_of_kernels(struct cost_builder *b, const struct sched_work *wor
     return close_sequence(b, &sequence, gpu, cost);
 }
 
-/* SMs and HBM of those members that are ranks. */
+/* SMs, HBM and ports of those members that are ranks. */
 static void add_members(struct cost_builder *b, const struct sched_group *group, const struct collective_cost *cost,
                         bool fixed)
 {
@@ -247,7 +247,12 @@ static void add_members(struct cost_builder *b, const struct sched_group *group,
         }
         if (!fixed && cost->hbm_bytes > 0) {
             cost_amount(b, cluster_hbm(b->cluster, gpu), cost->hbm_bytes);
-        } else if (fixed && cost->sm_fraction > 0) {
+        }
+        uint32_t port = b->ports[b->gpu_ranks[gpu]];
+        if (!fixed && port != SCHED_NONE && cost->fullness > 0) {
+            cost_amount(b, port, cost->fullness * cost->transfer_s);
+        }
+        if (fixed && cost->sm_fraction > 0) {
             cost_fixed(b, cluster_sm(b->cluster, gpu), cost->sm_fraction);
         }
     }

@@ -462,7 +462,8 @@ static uint32_t scores_backward(struct layer_builder *b, uint32_t gradient)
     }
     if (b->shape->fused_kernels) {
         if (fused_softmax_fits(b)) {
-            op_stream(b, "softmax_backward", KERNEL_SOFTMAX, 1, rows, s, 2.0 * softmax_share(b) * scores, scores); /* in place */
+            op_stream(b, "softmax_backward", KERNEL_SOFTMAX, 1, rows, s, 2.0 * softmax_share(b) * scores,
+                      scores); /* in place */
         } else {
             softmax_primitives_backward(b, rows, s, scores);
         }

@@ -69,9 +69,11 @@ static uint32_t chunks_passed(const struct bare_pipeline_request *request)
 
 static enum status check_time(const char *what, double value, bool zero_allowed, struct error *error)
 {
-    if (!(value <= BARE_TIME_MAX) || value < 0 || (!zero_allowed && !(value > 0))) {
-        return error_set(error, STATUS_BAD_INPUT, "%s is %g: allowed is %s to %g units", what, value,
-                         zero_allowed ? "0" : "more than 0", BARE_TIME_MAX);
+    bool zero = zero_allowed && !(value > 0) && !(value < 0);
+    if (!zero && !(value >= BARE_TIME_MIN && value <= BARE_TIME_MAX)) {
+        return error_set(error, STATUS_BAD_INPUT,
+                         "%s is %g: allowed is %s%g to %g units; only ratios matter, so scale all times alike", what,
+                         value, zero_allowed ? "0, or " : "", BARE_TIME_MIN, BARE_TIME_MAX);
     }
     return STATUS_OK;
 }

@@ -30,6 +30,8 @@
 /* One abstract unit in picoseconds. 720720 = lcm(1 .. 16): thousandths of a unit divided by up to 16 chunks are whole picoseconds. */
 #define BARE_UNIT_PS  (720720 * (int64_t)1000)
 #define BARE_TIME_MAX 1e6 /* of one pass or hop, in units */
+/* What is not 0 is at least this: 72072 ps, so that rounding to the clock stays below 1e-5 of a pass (of one chunk). */
+#define BARE_TIME_MIN 1e-4
 
 struct bare_pipeline_request {
     const struct pipeline_order *order;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/base/json_write.h"
 #include "sim/plan/scenario_keys.h"
 
 enum { NODES_MAX = 1 << 16 };
@@ -181,6 +182,71 @@ fail:
     return status;
 }
 
+/* A scenario is a page of text; a valid document of 64 MB would take seconds to refuse. */
+#define SCENARIO_BYTES_MAX ((size_t)4 << 20)
+
+/* Keys whose word is short for an object: "machine": "dgx-a100-80gb" is {"base": "dgx-a100-80gb"}. */
+static const struct {
+    const char *path, *key;
+} SHORT_FORMS[] = {
+    { "model", "base" },
+    { "machine", "base" },
+    { "software", "base" },
+    { "memory_policy", "name" },
+    { "parallel.pipeline_order", "name" },
+};
+
+/* The value at a dotted path of objects; node NULL when it is not there. `up` holds the cursors in between. */
+static struct json find_path(struct json_document *document, const char *path, struct json up[2])
+{
+    json_root(document, &up[0]);
+    const char *dot = strchr(path, '.');
+    struct json found = { 0 };
+    struct json *at = &up[0];
+    if (dot != NULL) {
+        char head[32];
+        snprintf(head, sizeof head, "%.*s", (int)(dot - path), path);
+        if (json_object_optional(at, head, &up[1], NULL) != STATUS_OK || up[1].node == NULL) {
+            return found;
+        }
+        at = &up[1];
+        path = dot + 1;
+    }
+    if (json_type(at) != JSON_OBJECT || json_any_optional(at, path, &found, NULL) != STATUS_OK) {
+        found.node = NULL;
+    }
+    return found;
+}
+
+/* A set below a word first turns the word into the object that it is short for. A new name of a policy or order drops the parameters of the old one. */
+static enum status expand_short_form(struct json_document *document, const char *path, struct error *error)
+{
+    for (size_t i = 0; i < sizeof SHORT_FORMS / sizeof SHORT_FORMS[0]; i++) {
+        size_t length = strlen(SHORT_FORMS[i].path);
+        if (strncmp(path, SHORT_FORMS[i].path, length) != 0 || path[length] != '.') {
+            continue;
+        }
+        struct json up[2], found = find_path(document, SHORT_FORMS[i].path, up);
+        bool renames = strcmp(SHORT_FORMS[i].key, "name") == 0 && strcmp(path + length + 1, "name") == 0;
+        if (found.node == NULL || (json_type(&found) != JSON_STRING && !renames)) {
+            return STATUS_OK;
+        }
+        struct strbuf object = { 0 };
+        const char *word = "";
+        if (json_type(&found) == JSON_STRING) {
+            TRY(json_as_string(&found, &word, error));
+        }
+        strbuf_printf(&object, "{\"%s\":", SHORT_FORMS[i].key);
+        strbuf_json_string(&object, word);
+        strbuf_char(&object, '}');
+        enum status status = object.failed ? error_set(error, STATUS_NO_MEMORY, "out of memory reading --set")
+                                           : json_set(document, SHORT_FORMS[i].path, object.text, error);
+        strbuf_free(&object);
+        return status;
+    }
+    return STATUS_OK;
+}
+
 /* "parallel.tensor=4" */
 static enum status apply_set(struct json_document *document, const char *set, struct error *error)
 {
@@ -192,7 +258,10 @@ static enum status apply_set(struct json_document *document, const char *set, st
     if (path == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory reading --set");
     }
-    enum status status = json_set(document, path, equals + 1, error);
+    enum status status = expand_short_form(document, path, error);
+    if (status == STATUS_OK) {
+        status = json_set(document, path, equals + 1, error);
+    }
     free(path);
     return status;
 }
@@ -203,7 +272,7 @@ enum status scenario_load(struct scenario *scenario, const char *file, const cha
     struct json_document *document = NULL;
     struct json root;
     memset(scenario, 0, sizeof *scenario);
-    enum status status = json_load(&document, file, JSON_BYTES_MAX, error);
+    enum status status = json_load(&document, file, SCENARIO_BYTES_MAX, error);
     for (uint32_t i = 0; i < set_count && status == STATUS_OK; i++) {
         status = apply_set(document, sets[i], error);
     }

@@ -22,7 +22,8 @@ enum { SHOWN_GPUS_MAX = 3072 };
 static void show(const char *id, double measured, double simulated, const char *unit, double error)
 {
     if (show_rows) {
-        printf("  %-38s measured %10.4g %-9s simulated %10.4g  %+6.1f %%\n", id, measured, unit, simulated, 100 * error);
+        printf("  %-38s measured %10.4g %-9s simulated %10.4g  %+6.1f %%\n", id, measured, unit, simulated,
+               100 * error);
     }
 }
 
@@ -36,15 +37,17 @@ struct run {
 static double step_of(const struct run *run)
 {
     char text[2048];
-    snprintf(text, sizeof text,
-             "{\"schema\":\"memwall.scenario/1\",\"name\":\"%s\",\"model\":%s,\"machine\":\"%s\",\"nodes\":%d,\"gpus\":%d,"
-             "\"software\":\"%s\",\"training\":{\"sequence_length\":%d,\"micro_batch\":%d,\"global_batch\":%d,\"precision\":\"%s\"},"
-             "\"parallel\":{\"tensor\":%d,\"sequence_parallel\":%s,\"pipeline\":%d,\"data\":%d,\"pipeline_order\":\"%s\","
-             "\"virtual_stages\":%d,\"zero_stage\":%d},\"recompute\":\"%s\"}",
-             run->id, run->model, run->machine, (run->gpus + run->gpus_per_node - 1) / run->gpus_per_node, run->gpus,
-             run->software, run->sequence, run->micro_batch, run->global_batch, run->precision, run->tensor,
-             run->sequence_parallel ? "true" : "false", run->pipeline, run->data, run->order, run->chunks, run->zero_stage,
-             run->recompute);
+    snprintf(
+        text, sizeof text,
+        "{\"schema\":\"memwall.scenario/1\",\"name\":\"%s\",\"model\":%s,\"machine\":\"%s\",\"nodes\":%d,\"gpus\":%d,"
+        "\"software\":\"%s\",\"training\":{\"sequence_length\":%d,\"micro_batch\":%d,\"global_batch\":%d,\"precision\":"
+        "\"%s\"},"
+        "\"parallel\":{\"tensor\":%d,\"sequence_parallel\":%s,\"pipeline\":%d,\"data\":%d,\"pipeline_order\":\"%s\","
+        "\"virtual_stages\":%d,\"zero_stage\":%d},\"recompute\":\"%s\"}",
+        run->id, run->model, run->machine, (run->gpus + run->gpus_per_node - 1) / run->gpus_per_node, run->gpus,
+        run->software, run->sequence, run->micro_batch, run->global_batch, run->precision, run->tensor,
+        run->sequence_parallel ? "true" : "false", run->pipeline, run->data, run->order, run->chunks, run->zero_stage,
+        run->recompute);
     struct simulated got = simulate(text);
     if (got.ran && got.step_s <= 0) {
         printf("  %s does not fit\n", run->id);
@@ -59,10 +62,11 @@ static int integer(const struct csv *csv, size_t row, const char *head)
 
 static const char *gpt_object(const struct csv *csv, size_t row, char *text, size_t size)
 {
-    snprintf(text, size,
-             "{\"family\":\"gpt\",\"layers\":%d,\"hidden\":%d,\"heads\":%d,\"ffn\":%d,\"vocab\":%d,\"max_sequence\":%d}",
-             integer(csv, row, "layers"), integer(csv, row, "hidden"), integer(csv, row, "heads"),
-             integer(csv, row, "ffn"), integer(csv, row, "vocab"), integer(csv, row, "seq"));
+    snprintf(
+        text, size,
+        "{\"family\":\"gpt\",\"layers\":%d,\"hidden\":%d,\"heads\":%d,\"ffn\":%d,\"vocab\":%d,\"max_sequence\":%d}",
+        integer(csv, row, "layers"), integer(csv, row, "hidden"), integer(csv, row, "heads"), integer(csv, row, "ffn"),
+        integer(csv, row, "vocab"), integer(csv, row, "seq"));
     return text;
 }
 
@@ -73,7 +77,8 @@ static void torchtitan(struct errors *bf16, struct errors *fp8)
         return;
     }
     for (size_t row = 0; row < csv.rows; row++) {
-        const char *id = csv_text(&csv, row, "id"), *dtype = csv_text(&csv, row, "dtype"), *notes = csv_text(&csv, row, "notes");
+        const char *id = csv_text(&csv, row, "id"), *dtype = csv_text(&csv, row, "dtype"),
+                   *notes = csv_text(&csv, row, "notes");
         bool is_fp8 = strncmp(dtype, "fp8", 3) == 0, h200 = strncmp(csv_text(&csv, row, "gpu"), "H200", 4) == 0;
         if (strcmp(csv_text(&csv, row, "metric"), "tokens_per_s_per_gpu") != 0 || csv_number(&csv, row, "cp") > 1 ||
             strstr(notes, "async") != NULL) {
@@ -123,7 +128,8 @@ static void b200(struct errors *times)
         int tensor = integer(&csv, row, "tp"), data = integer(&csv, row, "dp");
         struct run run = {
             .id = csv_text(&csv, row, "case"),
-            .model = "{\"family\":\"llama\",\"layers\":12,\"hidden\":8192,\"heads\":64,\"kv_heads\":8,\"ffn\":28672,\"vocab\":128256,"
+            .model = "{\"family\":\"llama\",\"layers\":12,\"hidden\":8192,\"heads\":64,\"kv_heads\":8,\"ffn\":28672,"
+                     "\"vocab\":128256,"
                      "\"max_sequence\":8192}",
             .machine = "dgx-b200",
             .software = "megatron-core",
@@ -171,7 +177,8 @@ static void megatron(const struct megatron_set *set, struct errors *times)
         }
         bool v100 = strncmp(csv_text(&csv, row, "gpu"), "V100", 4) == 0,
              small = strstr(csv_text(&csv, row, "gpu"), "40GB") != NULL;
-        int stages = integer(&csv, row, "pp"), layers = integer(&csv, row, "layers"), data = integer(&csv, row, "dp"), chunks = 1;
+        int stages = integer(&csv, row, "pp"), layers = integer(&csv, row, "layers"), data = integer(&csv, row, "dp"),
+            chunks = 1;
         for (int c = 2; stages > 1 && c <= set->chunks; c++) {
             chunks = layers % (stages * c) == 0 ? c : chunks;
         }
@@ -184,7 +191,9 @@ static void megatron(const struct megatron_set *set, struct errors *times)
         struct run run = {
             .id = id,
             .model = gpt_object(&csv, row, model, sizeof model),
-            .machine = v100 ? "dgx2-v100" : small ? "dgx-a100-40gb" : "dgx-a100-80gb",
+            .machine = v100    ? "dgx2-v100"
+                       : small ? "dgx-a100-40gb"
+                               : "dgx-a100-80gb",
             .software = "megatron",
             .precision = "fp16",
             .order = interleaves ? "interleaved" : "1f1b",
@@ -209,7 +218,6 @@ static void megatron(const struct megatron_set *set, struct errors *times)
     }
     csv_free(&csv);
 }
-
 
 int main(int argc, char **argv)
 {

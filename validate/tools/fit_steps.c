@@ -41,8 +41,8 @@ static bool is_host(const char *key)
 }
 
 /* {"base": "NAME", SECTION: {KEY: VALUE, ...}} of the constants of one kind; NULL when there are none. */
-static const char *object_text(const struct fit *fit, const char *base, const char *before, bool host, const char *after,
-                               char *text, size_t size)
+static const char *object_text(const struct fit *fit, const char *base, const char *before, bool host,
+                               const char *after, char *text, size_t size)
 {
     size_t length = 0, used = 0;
     for (size_t i = 0; i < fit->parameter_count; i++) {
@@ -146,8 +146,8 @@ static void print_set(const struct fit *fit, const char *name, bool single_node,
         }
         double step_s = simulated_s(fit, row), error = step_s / row->measured_s - 1;
         if (rows) {
-            printf("%-15s tp %u dp %u pp %u mb %u n %u L %u h %u  measured %9.2f ms  simulated %9.2f ms  %+6.1f %%\n", row->id,
-                   row->tensor, row->data, row->pipeline, row->micro_batch,
+            printf("%-15s tp %u dp %u pp %u mb %u n %u L %u h %u  measured %9.2f ms  simulated %9.2f ms  %+6.1f %%\n",
+                   row->id, row->tensor, row->data, row->pipeline, row->micro_batch,
                    row->global_batch / row->data / row->micro_batch, row->layers, row->hidden, 1e3 * row->measured_s,
                    1e3 * step_s, 100 * error);
         }
@@ -156,8 +156,8 @@ static void print_set(const struct fit *fit, const char *name, bool single_node,
         worst = fmax(worst, fabs(error));
         count++;
     }
-    printf("%-36s %4u rows  mean error %5.2f %%  bias %+6.2f %%  worst %6.2f %%\n", name, count, 100 * sum / fmax(1, count),
-           100 * bias / fmax(1, count), 100 * worst);
+    printf("%-36s %4u rows  mean error %5.2f %%  bias %+6.2f %%  worst %6.2f %%\n", name, count,
+           100 * sum / fmax(1, count), 100 * bias / fmax(1, count), 100 * worst);
 }
 
 static void add_parameter(struct fit *fit, const char *text, bool is_free)
@@ -180,8 +180,9 @@ int main(int argc, char **argv)
     char message[2048];
     bool rows = false;
     if (argc < 2 || step_rows_megatron(argv[1], fit.rows, STEP_ROWS_MAX, &fit.count, &error) != STATUS_OK) {
-        fprintf(stderr, "usage: fit_steps a100_megatron_steps.csv [software NAME] [recompute MODE] [free KEY=START]... "
-                        "[set KEY=VALUE]... [rows]\n%s\n",
+        fprintf(stderr,
+                "usage: fit_steps a100_megatron_steps.csv [software NAME] [recompute MODE] [free KEY=START]... "
+                "[set KEY=VALUE]... [rows]\n%s\n",
                 argc < 2 ? "" : error_text(&error, message, sizeof message));
         return 1;
     }
@@ -204,7 +205,8 @@ int main(int argc, char **argv)
     gsl_set_error_handler_off();
     fit_run(&fit);
     for (size_t i = 0; i < fit.parameter_count; i++) {
-        printf("%-24s %10.4g%s\n", fit.parameters[i].key, fit.parameters[i].value, fit.parameters[i].free ? "  fitted" : "  held");
+        printf("%-24s %10.4g%s\n", fit.parameters[i].key, fit.parameters[i].value,
+               fit.parameters[i].free ? "  fitted" : "  held");
     }
     print_set(&fit, "single node, fitted half", true, false, rows);
     print_set(&fit, "single node, held-out half", true, true, rows);
