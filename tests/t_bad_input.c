@@ -175,6 +175,8 @@ static void test_not_files(void)
     EXPECT_PART(message_of("tests/bad_input", "scenario_", text), "tests/bad_input");
     EXPECT_PART(message_of("tests/bad_input/", "model_", text), "is a folder");
     EXPECT_PART(message_of("", "scenario_", text), "No such file");
+    EXPECT_PART(message_of("/dev/zero", "scenario_", text), "larger than"); /* within the second of message_of */
+    EXPECT_PART(message_of("/dev/zero", "model_", text), "larger than");
 }
 
 /* Bytes that are not text. */

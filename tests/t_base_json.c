@@ -300,6 +300,9 @@ static void test_set(void)
         strcat(deep, ".b");
     }
     EXPECT_PART(after_set("{}", deep, "1"), "nested deeper");
+    EXPECT_PART(after_set("{}", "name", "\xff"), "the value is not valid UTF-8");
+    EXPECT_PART(after_set("{}", "name", "\"\xc3\""), "not valid UTF-8");
+    EXPECT_PART(after_set("{}", "\xff", "1"), "the path is not valid UTF-8");
 }
 
 static void test_writer(void)
@@ -333,6 +336,10 @@ static void test_writer(void)
     jw_end(&compact);
     jw_end(&compact);
     EXPECT_TEXT(out.text, "{\"a\":[1,2]}");
+    strbuf_free(&out);
+    /* File names and arguments may hold any bytes; what is not UTF-8 becomes the replacement character. */
+    strbuf_json_string(&out, "\xff|a\xc3\xa9|\xf0\x9f\x8e\x89|\xed\xa0\x80|\xc3");
+    EXPECT_TEXT(out.text, "\"\\ufffd|a\xc3\xa9|\xf0\x9f\x8e\x89|\\ufffd\\ufffd\\ufffd|\\ufffd\"");
     strbuf_free(&out);
 }
 

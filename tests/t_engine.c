@@ -216,6 +216,34 @@ static void test_match_is_atomic(void)
     schedule_free(&schedule);
 }
 
+/* A collective of three whose work is a fixed time: met by its opcode, not by its work. */
+static void test_fixed_collective(void)
+{
+    struct builder *b = builder_new();
+    uint32_t gpus[] = { 0, 1, 2 }, group = builder_group(b, gpus, 3, 1, "three"), match = builder_match(b, group, 3);
+    for (uint32_t g = 0; g < 3; g++) {
+        builder_rank(b, &gpus[g], 1, SCHED_NONE, "rank");
+        uint32_t queue = builder_queue(b, QUEUE_COMM, "comm");
+        builder_op(b, OP_DELAY, builder_queue(b, QUEUE_COMPUTE, "compute"), builder_work_fixed(b, 100 * g),
+                   PHASE_OTHER);
+        builder_op(b, OP_ALL_REDUCE, queue, builder_work_fixed(b, 10), PHASE_DATA_COMM);
+        builder_set_match(b, match);
+        builder_depends(b, 2 * g);
+    }
+    struct schedule schedule;
+    struct cost_table table;
+    struct timeline timeline;
+    if (finish_builder(b, &schedule) && run_schedule(&schedule, NULL, NULL, false, &table, &timeline)) {
+        for (uint32_t g = 0; g < 3; g++) {
+            EXPECT_INT(timeline.ops[2 * g + 1].start_ps, 200);
+            EXPECT_INT(timeline.ops[2 * g + 1].end_ps, 210);
+        }
+        timeline_free(&timeline);
+        cost_table_free(&table);
+    }
+    schedule_free(&schedule);
+}
+
 static void test_host_waits(void)
 {
     struct step step;
@@ -357,4 +385,5 @@ static void test_start_does_not_fit(void)
 
 TEST_MAIN(TEST(test_order_and_dependencies), TEST(test_no_ops), TEST(test_memory_wait), TEST(test_does_not_fit),
           TEST(test_start_does_not_fit), TEST(test_parents_and_copies), TEST(test_match_is_atomic),
-          TEST(test_host_waits), TEST(test_deadlock), TEST(test_cancel), TEST(test_executor))
+          TEST(test_fixed_collective), TEST(test_host_waits), TEST(test_deadlock), TEST(test_cancel),
+          TEST(test_executor))

@@ -439,13 +439,13 @@ static void test_refusals(void)
 {
     struct bare_pipeline_request good = request_of("1f1b", 4, 1, 8, 1, 2, 0), bad = good;
     bad.forward = 0;
-    expect_refused(bad, "forward is 0: allowed is more than 0");
+    expect_refused(bad, "forward is 0: allowed is 0.0001 to 1e+06");
     bad = good;
     bad.backward = (double)NAN;
     expect_refused(bad, "backward is");
     bad = good;
     bad.hop = -1;
-    expect_refused(bad, "hop is -1: allowed is 0 to 1e+06");
+    expect_refused(bad, "hop is -1: allowed is 0, or 0.0001 to 1e+06");
     bad = good;
     bad.forward = 1e300;
     expect_refused(bad, "forward is 1e+300");

@@ -1,5 +1,6 @@
 /* json_set and json_print. */
 #include <cjson/cJSON.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,19 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "out of memory setting a value");
 }
 
+static bool is_utf8(const char *text)
+{
+    size_t length = strlen(text);
+    for (size_t at = 0; at < length;) {
+        unsigned bytes = (unsigned char)text[at] < 0x80 ? 1 : json_utf8_bytes(text, length, at);
+        if (bytes == 0) {
+            return false;
+        }
+        at += bytes;
+    }
+    return true;
+}
+
 /* The tree of VALUE: JSON, or else the text itself as a string; but what begins like an object, array or string must
  * be one. */
 static enum status parse_value(const char *path, const char *value, unsigned depth, cJSON **node, struct error *error)
@@ -25,6 +39,9 @@ static enum status parse_value(const char *path, const char *value, unsigned dep
     if (length > SET_BYTES_MAX) {
         return error_at(error, STATUS_LIMIT, "--set", path, "the value has %zu bytes, at most %d are allowed", length,
                         SET_BYTES_MAX);
+    }
+    if (!is_utf8(value)) {
+        return error_at(error, STATUS_BAD_INPUT, "--set", path, "the value is not valid UTF-8");
     }
     enum status status = json_scan(value, length, NULL, &lines, &count, &scan_error);
     free(lines);
@@ -117,6 +134,9 @@ enum status json_set(struct json_document *document, const char *dotted_path, co
     unsigned depth = 0;
     const char *at = dotted_path;
     cJSON *node = document->root;
+    if (!is_utf8(dotted_path)) {
+        return error_at(error, STATUS_BAD_INPUT, "--set", NULL, "the path is not valid UTF-8");
+    }
     document->edited = true;
     memset(document->places, 0, sizeof document->places);
     for (;;) {

@@ -159,8 +159,7 @@ static int hex4(const char *text, size_t length, size_t at)
     return value;
 }
 
-/* Bytes of the valid UTF-8 sequence at `at`, or 0. Overlong forms, surrogates and codes above 10FFFF are not valid. */
-static unsigned utf8_bytes(const char *text, size_t length, size_t at)
+unsigned json_utf8_bytes(const char *text, size_t length, size_t at)
 {
     const unsigned char *t = (const unsigned char *)text + at;
     size_t left = length - at;
@@ -245,7 +244,7 @@ static enum status scan_string(struct scan *s)
         } else if (c < 0x80) {
             s->at++;
         } else {
-            unsigned bytes = utf8_bytes(s->text, s->length, s->at);
+            unsigned bytes = json_utf8_bytes(s->text, s->length, s->at);
             if (bytes == 0) {
                 return fail_at(s, s->at, STATUS_BAD_INPUT, "the string is not valid UTF-8 (byte 0x%02x)", c);
             }

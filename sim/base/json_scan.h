@@ -1,7 +1,7 @@
 /* The strict look at a JSON text before a tree is built from it: everything cJSON lets pass, or reports without a
  * place.
  *
- * Time and memory are linear in the text; no recursion. Used by json.c alone. */
+ * Time and memory are linear in the text; no recursion. Used by the json_*.c files alone. */
 #ifndef MEMWALL_BASE_JSON_SCAN_H
 #define MEMWALL_BASE_JSON_SCAN_H
 
@@ -21,5 +21,9 @@
  * 1), and nothing is allocated. `file` may be NULL. */
 enum status json_scan(const char *text, size_t length, const char *file, uint32_t **lines, size_t *count,
                       struct error *error);
+
+/* Bytes (2 to 4) of the valid UTF-8 sequence of more than one byte that starts at text[at], or 0. Overlong forms,
+ * surrogates and codes above 10FFFF are not valid. at < length. */
+unsigned json_utf8_bytes(const char *text, size_t length, size_t at);
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/base/json_scan.h"
 
 static bool is_array(const struct json_writer *w)
 {
@@ -154,8 +155,15 @@ void strbuf_json_string(struct strbuf *out, const char *text)
     const char *from = text;
     for (const char *at = text;; at++) {
         unsigned char c = (unsigned char)*at;
-        if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
+        if (c >= 0x20 && c < 0x7f && c != '"' && c != '\\') {
             continue;
+        }
+        if (c >= 0x80) {
+            unsigned bytes = json_utf8_bytes(at, strnlen(at, 4), 0);
+            if (bytes != 0) {
+                at += bytes - 1;
+                continue;
+            }
         }
         strbuf_append_n(out, from, (size_t)(at - from));
         from = at + 1;
@@ -166,7 +174,9 @@ void strbuf_json_string(struct strbuf *out, const char *text)
         case '\n': strbuf_append(out, "\\n"); break;
         case '\r': strbuf_append(out, "\\r"); break;
         case '\t': strbuf_append(out, "\\t"); break;
-        default: strbuf_printf(out, "\\u%04x", c); break;
+        default:
+            strbuf_printf(out, "\\u%04x", c < 0x80 ? c : 0xfffdu);
+            break; /* not UTF-8: the replacement character */
         }
     }
 }

@@ -40,7 +40,8 @@ static enum exit_code run(int argc, char **argv)
     struct error error = { 0 };
     enum status status = STATUS_OK;
     if (ranks != NULL && flags.out == NULL) {
-        status = error_at(&error, STATUS_BAD_INPUT, "--trace-ranks", NULL, "chooses what goes into a trace: it needs --out DIR");
+        status = error_at(&error, STATUS_BAD_INPUT, "--trace-ranks", NULL,
+                          "chooses what goes into a trace: it needs --out DIR");
     }
     if (status == STATUS_OK) {
         status = job_load(&job, &flags, &error);

@@ -1,13 +1,10 @@
 /* memwall: dispatch to the commands. */
 #include <fcntl.h>
-#include <malloc.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "sim/base/heap.h"
 #include "sim/base/json.h"
 #include "sim/cli/cli.h"
 
@@ -32,22 +29,6 @@ static void print_help(FILE *stream)
           stream);
 }
 
-/* A run fills some tens of megabytes once, and on virtual machines touching fresh 4 KiB pages costs more than the simulation itself: keep the heap in one piece and let the kernel back
- * it with huge pages. Only untouched address space is asked for. */
-static void prepare_heap(void)
-{
-    enum { HEAP_BYTES = 256 << 20, HUGE_PAGE_BYTES = 2 << 20 };
-    mallopt(M_MMAP_THRESHOLD, HEAP_BYTES);
-    mallopt(M_TRIM_THRESHOLD, HEAP_BYTES);
-    mallopt(M_TOP_PAD, HEAP_BYTES);
-    char *heap = malloc(1);
-    if (heap != NULL) {
-        uintptr_t first = ((uintptr_t)heap + HUGE_PAGE_BYTES) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-        (void)madvise((void *)first, HEAP_BYTES - 2 * HUGE_PAGE_BYTES, MADV_HUGEPAGE); /* advice: may be refused */
-    }
-    free(heap);
-}
-
 /* A standard stream that was closed would be the next file opened: results would land in it. For reading only, so that printing still fails. */
 static void fill_standard_streams(void)
 {
@@ -67,7 +48,7 @@ static int finish(enum exit_code code)
 int main(int argc, char **argv)
 {
     fill_standard_streams();
-    prepare_heap();
+    heap_prepare();
     if (argc < 2) {
         print_help(stderr);
         return EXIT_BAD_INPUT;

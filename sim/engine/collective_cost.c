@@ -75,13 +75,21 @@ static enum status footprint(const struct cluster *cluster, enum collective_kind
     return cluster_ring_on_node(cluster, members, member_count, node, uses, use_max, use_count, cap, error);
 }
 
-static bool touches_node(const struct cluster *cluster, const uint32_t *members, uint32_t member_count, uint32_t node)
+/* Whether a sister has a member on `node`, or, for all nodes, on any that the first instance is on: else they share nothing. */
+static bool touches(const struct cluster *cluster, const struct collective_request *request, const uint32_t *sister,
+                    uint32_t node)
 {
-    bool touches = false;
-    for (uint32_t i = 0; i < member_count && !touches; i++) {
-        touches = members[i] / cluster->gpus_per_node == node;
+    for (uint32_t i = 0; i < request->member_count; i++) {
+        uint32_t at = sister[i] / cluster->gpus_per_node;
+        bool touching = at == node;
+        for (uint32_t k = 0; node == CLUSTER_ALL_NODES && k < request->member_count && !touching; k++) {
+            touching = request->members[k] / cluster->gpus_per_node == at;
+        }
+        if (touching) {
+            return true;
+        }
     }
-    return touches;
+    return false;
 }
 
 enum { SISTER_USES_MAX = 4096 };
@@ -93,8 +101,8 @@ static enum status add_sisters(const struct cluster *cluster, const struct colle
     struct resource_use sister[SISTER_USES_MAX];
     for (uint32_t instance = 1; instance < request->instance_count; instance++) {
         const uint32_t *members = request->members + (size_t)instance * request->member_count;
-        if (node != CLUSTER_ALL_NODES && request->kind != COLLECTIVE_SEND_RECV &&
-            !touches_node(cluster, members, request->member_count, node)) {
+        uint32_t within = request->kind == COLLECTIVE_SEND_RECV ? CLUSTER_ALL_NODES : node; /* pairs list both ends */
+        if (!touches(cluster, request, members, within)) {
             continue;
         }
         uint32_t count = 0;

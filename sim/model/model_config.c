@@ -306,9 +306,29 @@ static enum status find_type(const struct json *config, const struct config_type
     return STATUS_OK;
 }
 
+/* Several experts change parameters, memory and traffic, and no model here has them: better no answer than that of the dense model. */
+static enum status refuse_experts(const struct json *config, struct error *error)
+{
+    static const char *const keys[] = { "num_local_experts", "num_experts", "n_routed_experts" };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        struct json child;
+        int64_t experts = 0;
+        TRY(json_any_optional(config, keys[i], &child, error));
+        if (child.node != NULL) {
+            TRY(json_as_int(&child, 0, MODEL_LAYERS_MAX, &experts, error));
+        }
+        if (experts > 1) {
+            return json_error(&child, error, "%lld experts: mixtures of experts are not modelled, allowed is 0 or 1",
+                              (long long)experts);
+        }
+    }
+    return STATUS_OK;
+}
+
 static enum status read_config(struct model *model, const struct json *config, const struct config_type *type,
                                struct error *error)
 {
+    TRY(refuse_experts(config, error));
     TRY(type->read(config, model, error));
     TRY(config_bool(config, "tie_word_embeddings", &model->tied_head, error));
     if (model->head_size == 0) {

@@ -203,11 +203,14 @@ static bool is_path(const char *name)
     return strchr(name, '/') != NULL || (length >= 5 && strcmp(name + length - 5, ".json") == 0);
 }
 
+/* A description is a page of text; a valid document of 64 MB would take seconds to refuse. */
+#define MODEL_FILE_BYTES_MAX ((size_t)4 << 20)
+
 static enum status load_file(struct model *model, const char *path, struct error *error)
 {
     struct json_document *document = NULL;
     struct json root;
-    TRY(json_load(&document, path, JSON_BYTES_MAX, error));
+    TRY(json_load(&document, path, MODEL_FILE_BYTES_MAX, error));
     json_root(document, &root);
     enum status status = STATUS_OK;
     if (json_type(&root) == JSON_OBJECT && (json_has(&root, "family") || json_has(&root, "base"))) {

@@ -69,7 +69,7 @@ static uint32_t chunks_passed(const struct bare_pipeline_request *request)
 
 static enum status check_time(const char *what, double value, bool zero_allowed, struct error *error)
 {
-    bool zero = zero_allowed && !(value > 0) && !(value < 0);
+    bool zero = zero_allowed && fpclassify(value) == FP_ZERO;
     if (!zero && !(value >= BARE_TIME_MIN && value <= BARE_TIME_MAX)) {
         return error_set(error, STATUS_BAD_INPUT,
                          "%s is %g: allowed is %s%g to %g units; only ratios matter, so scale all times alike", what,

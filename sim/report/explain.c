@@ -319,6 +319,7 @@ enum status explain_scenario(struct explanation *explanation, const struct expla
     TRY(build_graphs(&e, error));
     explain_model(&e);
     explain_plan(&e);
+    explain_policy(&e);
     explain_states(&e);
     explain_activations(&e);
     explain_memory(&e);
@@ -326,6 +327,7 @@ enum status explain_scenario(struct explanation *explanation, const struct expla
     explain_kernels(&e);
     explain_collectives(&e);
     explain_host(&e);
+    explain_host_optimizer(&e);
     explain_pipeline(&e);
     explain_step(&e);
     explain_machine(&e);

@@ -6,8 +6,8 @@
  *     { "schema", "name", "sections": [ { "id", "title", "terms": [ { "name", "value", "unit", "formula", "numbers", "source" } ],
  *                                         "tables": [ { "title", "columns": [], "rows": [ [] ] } ] } ] }
  *
- * Section ids: model, plan, states, activations, memory, flops, kernels, collectives, host, pipeline, step, machine, software. Terms without a formula, numbers or source
- * leave the key out. */
+ * Section ids: model, plan, policy, states, activations, memory, flops, kernels, collectives, host, host_optimizer (only where Adam runs on the host), pipeline, step, machine,
+ * software. Terms without a formula, numbers or source leave the key out. */
 #ifndef MEMWALL_REPORT_EXPLAIN_H
 #define MEMWALL_REPORT_EXPLAIN_H
 

@@ -33,6 +33,13 @@ void explain_plan(struct explainer *e);
 void explain_states(struct explainer *e);
 void explain_activations(struct explainer *e);
 void explain_memory(struct explainer *e);
+/* explain_offload.c */
+void explain_policy(struct explainer *e);
+/* No section where nothing of the optimizer runs on the host. */
+void explain_host_optimizer(struct explainer *e);
+/* A table of a plug-in's parameters; none where it has none. */
+void explain_parameters(struct explainer *e, const char *title, const struct parameter *table, uint32_t count,
+                        const struct parameter_values *values);
 /* explain_time.c */
 void explain_flops(struct explainer *e);
 void explain_kernels(struct explainer *e);

@@ -71,7 +71,8 @@ void explain_plan(struct explainer *e)
                  explain_text(e, "%s, %lld virtual stages a device: %s", e->order->name, (wide)p->virtual_stages,
                               e->order->summary),
                  e->order->paper);
-    explain_word(e, "memory policy", p->policy, NULL);
+    explain_parameters(e, "Parameters of the pipeline order", e->order->parameters, e->order->parameter_count,
+                       &p->order_parameters);
     explain_word(e, "precision", dtype_word(p->precision), NULL);
     explain_value(e, "ZeRO stage", (double)p->zero_stage, NULL,
                   "1: optimizer states divided over data parallel ranks, 2: gradients too, 3: weights too", NULL, NULL);

@@ -353,10 +353,12 @@ void explain_collectives(struct explainer *e)
 /* ---- the host ---- */
 
 struct issue_counts {
-    double launches, passes, collectives, copies;
+    double launches, passes, collectives, pairs, copies; /* pairs: sends and receives */
+    double collective_s;                                 /* host time of collectives and pairs, each by its members */
 };
 
-static struct issue_counts issue_counts(const struct schedule *s, const struct sched_rank *rank)
+static struct issue_counts issue_counts(const struct schedule *s, const struct software *sw,
+                                        const struct sched_rank *rank)
 {
     struct issue_counts c = { 0 };
     for (uint32_t i = rank->first_op; i < rank->first_op + rank->op_count; i++) {
@@ -365,16 +367,48 @@ static struct issue_counts issue_counts(const struct schedule *s, const struct s
             continue;
         }
         const struct sched_work *work = &s->works[op->work];
-        c.collectives += work->kind == WORK_COLLECTIVE;
-        c.copies += work->kind == WORK_TRANSFER;
+        bool pair = work->kind == WORK_TRANSFER && op->match != SCHED_NONE;
+        c.copies += work->kind == WORK_TRANSFER && !pair;
+        c.pairs += pair;
+        c.collective_s += pair ? software_collective_host_s(sw, 1) : 0;
+        if (work->kind == WORK_COLLECTIVE) {
+            c.collectives++;
+            c.collective_s += software_collective_host_s(sw, s->groups[work->group].member_count);
+        }
         for (uint32_t k = 0; work->kind == WORK_KERNELS && k < work->item_count; k++) {
             const struct work_item *item = &s->work_items[work->first_item + k];
             c.passes += item->kind == ITEM_KERNEL ? item->passes : 0;
             c.launches += item->kind == ITEM_KERNEL ? s->kernels[item->index].launches : 0;
-            c.collectives += item->kind != ITEM_KERNEL;
+            if (item->kind != ITEM_KERNEL) {
+                c.collectives++;
+                c.collective_s += software_collective_host_s(sw, s->groups[s->works[item->index].group].member_count);
+            }
         }
     }
     return c;
+}
+
+/* A collective of each group size of the schedule: issue, and waiting for the last member. */
+static void collective_host_terms(struct explainer *e)
+{
+    const struct schedule *s = e->from->input->schedule;
+    const struct software *sw = &e->from->scenario->software;
+    for (uint32_t i = 0; i < s->group_count; i++) {
+        uint32_t members = s->groups[i].member_count;
+        bool seen = members < 2;
+        for (uint32_t k = 0; k < i && !seen; k++) {
+            seen = s->groups[k].member_count == members;
+        }
+        if (!seen) {
+            explain_value(e, explain_text(e, "host time of a collective of %u", members),
+                          software_collective_host_s(sw, members), "s",
+                          "issue + wait for the last member beyond the mean (hw_models/software.h); a send or receive: "
+                          "issue alone",
+                          explain_text(e, "%.4g us + %.4g us", sw->collective_host_s * 1e6,
+                                       software_collective_wait_s(sw, members) * 1e6),
+                          NULL);
+        }
+    }
 }
 
 void explain_host(struct explainer *e)
@@ -382,36 +416,44 @@ void explain_host(struct explainer *e)
     const struct schedule *s = e->from->input->schedule;
     const struct software *sw = &e->from->scenario->software;
     const struct result *r = e->from->result;
-    const struct software_source *source = software_source_of(sw, "host.launch_us");
     explain_section(e, "host", "Host: issuing the work",
                     "One thread a GPU issues everything in order; where it needs longer than the device, the step is "
                     "bound by launches.");
     const struct {
-        const char *name;
+        const char *name, *field;
         double value_s;
-    } costs[] = {
-        { "launch", sw->launch_host_s },   { "collective", sw->collective_host_s },   { "copy", sw->copy_host_s },
-        { "layer pass", sw->pass_host_s }, { "micro-batch", sw->micro_batch_host_s }, { "step", sw->step_host_s }
-    };
+    } costs[] = { { "host time of a launch", "host.launch_us", sw->launch_host_s },
+                  { "host time of a collective", "host.collective_us", sw->collective_host_s },
+                  { "delay of a member at a collective", "host.collective_jitter_us", sw->collective_jitter_s },
+                  { "host time of a copy", "host.copy_us", sw->copy_host_s },
+                  { "host time of a layer pass", "host.pass_us", sw->pass_host_s },
+                  { "host time of a micro-batch", "host.micro_batch_us", sw->micro_batch_host_s },
+                  { "host time of a step", "host.step_us", sw->step_host_s } };
     for (uint32_t i = 0; i < sizeof costs / sizeof costs[0]; i++) {
-        explain_value(e, explain_text(e, "host time of a %s", costs[i].name), costs[i].value_s, "s", NULL, NULL,
-                      source != NULL ? source->source : NULL);
+        const struct software_source *source = software_source_of(sw, costs[i].field);
+        explain_value(e, costs[i].name, costs[i].value_s, "s", NULL, NULL, source != NULL ? source->source : NULL);
     }
-    static const char *const columns[] = { "rank",   "launches", "passes",        "collectives",       "transfers",
-                                           "host s", "device s", "host / device", "exposed in step s", NULL };
-    explain_table(e, "By rank: host = launches x launch + passes x pass + collectives, transfers, micro-batches, step",
-                  columns);
+    collective_host_terms(e);
+    static const char *const columns[] = { "rank",   "launches", "passes",   "collectives",   "sends, receives",
+                                           "copies", "host s",   "device s", "host / device", "exposed in step s",
+                                           NULL };
+    explain_table(
+        e,
+        "By rank: host = launches x launch + passes x pass + collectives, sends and receives by their members "
+        "+ copies, micro-batches, step",
+        columns);
     for (uint32_t i = 0; i < r->stage_count; i++) {
         const struct stage_times *times = &r->stages[i];
-        struct issue_counts c = issue_counts(s, &s->ranks[times->rank]);
-        double host = c.launches * sw->launch_host_s + c.passes * sw->pass_host_s +
-                      c.collectives * sw->collective_host_s + c.copies * sw->copy_host_s +
-                      e->order_request.micro_batches * sw->micro_batch_host_s + sw->step_host_s;
+        struct issue_counts c = issue_counts(s, sw, &s->ranks[times->rank]);
+        double host = c.launches * sw->launch_host_s + c.passes * sw->pass_host_s + c.collective_s +
+                      c.copies * sw->copy_host_s + e->order_request.micro_batches * sw->micro_batch_host_s +
+                      sw->step_host_s;
         double device = times->busy_s[TIME_COMPUTE] + times->busy_s[TIME_RECOMPUTE] + times->busy_s[TIME_OPTIMIZER];
         explain_cell_text(e, sched_label(s, s->ranks[times->rank].label));
         explain_cell_number(e, c.launches);
         explain_cell_number(e, c.passes);
         explain_cell_number(e, c.collectives);
+        explain_cell_number(e, c.pairs);
         explain_cell_number(e, c.copies);
         explain_cell_number(e, host);
         explain_cell_number(e, device);

@@ -49,7 +49,7 @@ static enum status collect(struct edges *edges, const struct result_input *input
         }
         for (uint32_t u = 0; u < cost->use_count; u++) {
             const struct maxmin_use *use = &table->uses[cost->first_use + u];
-            if (slot[use->resource] == SCHED_NONE) {
+            if (use->resource >= input->cluster->resource_count || slot[use->resource] == SCHED_NONE) {
                 continue;
             }
             TRY(array_reserve(edges, 2, error));

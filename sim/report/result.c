@@ -84,6 +84,13 @@ static int by_bytes(const void *a, const void *b)
     return x->resource < y->resource ? -1 : x->resource > y->resource;
 }
 
+/* The time that an op keeps its links: all of it, but of a sequence of kernels only its collectives' part, stretched as the sequence was. */
+static double link_time_s(const struct sched_op *op, const struct op_times *times, const struct op_cost *cost)
+{
+    double ran_s = s_from_ps(times->end_ps - times->start_ps);
+    return op->opcode == OP_COMPUTE ? ran_s * ((double)cost->collective_ps / (double)cost->work_ps) : ran_s;
+}
+
 /* Bytes by class come from what each op asks for; the audit has held their sum to what moved. */
 static enum status traffic(struct result *result, const struct result_input *input, const struct cost_table *table,
                            struct error *error)
@@ -111,7 +118,12 @@ static enum status traffic(struct result *result, const struct result_input *inp
         }
     }
     uint8_t *counted = arena_array(&result->arena, uint8_t, (size_t)input->schedule->match_count + 1);
-    for (uint32_t i = 0; counted != NULL && i < input->schedule->op_count; i++) {
+    double *busy_s = arena_array(&result->arena, double, count);
+    bool *merged = arena_array(&result->arena, bool, count);
+    if (counted == NULL || busy_s == NULL || merged == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory for the report");
+    }
+    for (uint32_t i = 0; i < input->schedule->op_count; i++) {
         const struct sched_op *op = &input->schedule->ops[i];
         const struct op_cost *cost = &table->costs[table->op_costs[i]];
         /* links that a sequence of kernels uses are those of the collectives merged into it */
@@ -124,10 +136,20 @@ static enum status traffic(struct result *result, const struct result_input *inp
         }
         for (uint32_t u = 0; u < cost->use_count; u++) {
             const struct maxmin_use *use = &table->uses[cost->first_use + u];
-            if (slot[use->resource] != SCHED_NONE) {
+            /* behind the cluster's resources come the ports of ranks, which are no links */
+            if (use->resource < cluster->resource_count && slot[use->resource] != SCHED_NONE) {
                 result->links[slot[use->resource]].class_bytes[time_class] +=
                     use->coefficient * s_from_ps(cost->work_ps);
+                busy_s[slot[use->resource]] += link_time_s(op, &timeline->ops[i], cost);
+                merged[slot[use->resource]] = merged[slot[use->resource]] || op->opcode == OP_COMPUTE;
             }
+        }
+    }
+    /* The engine spreads merged collectives over their sequence: to it the links are busy all along. */
+    for (uint32_t l = 0; l < count && result->step_time_s > 0; l++) {
+        double fraction = busy_s[l] / result->step_time_s;
+        if (merged[l] && fraction < result->links[l].busy_fraction) {
+            result->links[l].busy_fraction = fraction;
         }
     }
     qsort(result->links, count, sizeof *result->links, by_bytes);
@@ -136,7 +158,22 @@ static enum status traffic(struct result *result, const struct result_input *inp
 
 /* ---- what binds ---- */
 
-static const char *advice(enum time_class time_class)
+/* The optimizer step on the device: dividing it helps where replicas repeat it. */
+static const char *optimizer_advice(const struct schedule *s, const struct sched_rank *rank)
+{
+    bool on_host = false, replicas = false, divided = false;
+    for (uint32_t i = rank->first_op; i < rank->first_op + rank->op_count; i++) {
+        const struct sched_op *op = &s->ops[i];
+        on_host = on_host || op->opcode == OP_HOST_OPTIMIZER;
+        replicas = replicas || (op->phase == PHASE_DATA_COMM && op->match != SCHED_NONE);
+        divided = divided || (op->phase == PHASE_DATA_COMM && op->opcode == OP_REDUCE_SCATTER);
+    }
+    return on_host ? "Adam on the host: more or faster cores, faster host memory, updates that overlap the backward"
+           : replicas && !divided ? "ZeRO sharding of the optimizer, a larger global batch"
+                                  : "a larger global batch: fewer updates a token";
+}
+
+static const char *advice(enum time_class time_class, const struct schedule *s, const struct sched_rank *rank)
 {
     switch (time_class) {
     case TIME_COMPUTE: return "faster GPUs, lower precision, or kernels nearer to their peak";
@@ -146,7 +183,7 @@ static const char *advice(enum time_class time_class)
     case TIME_PIPELINE_COMM: return "overlapped sends, larger micro-batches, fewer virtual stages, faster network";
     case TIME_DATA_COMM: return "a larger global batch, overlapped reduction, faster network";
     case TIME_OFFLOAD: return "less offloading: more GPU memory, faster PCIe or host memory";
-    case TIME_OPTIMIZER: return "ZeRO sharding of the optimizer, a larger global batch";
+    case TIME_OPTIMIZER: return optimizer_advice(s, rank);
     case TIME_BUBBLE: return "more micro-batches, more virtual stages, fewer or better balanced stages";
     case TIME_MEMORY_WAIT: return "more memory a GPU, recomputation, smaller micro-batches";
     case TIME_HOST_ISSUE: return "larger micro-batches, fused kernels, CUDA graphs: the host cannot launch fast enough";
@@ -177,7 +214,8 @@ static void bounds(struct result *result, const struct result_input *input)
             struct bound *bound = &result->bounds[result->bound_count++];
             bound->share = share;
             snprintf(bound->what, sizeof bound->what, "%s (%s)", time_class_word((enum time_class)c), rank);
-            snprintf(bound->advice, sizeof bound->advice, "%s", advice((enum time_class)c));
+            snprintf(bound->advice, sizeof bound->advice, "%s",
+                     advice((enum time_class)c, input->schedule, &input->schedule->ranks[busiest]));
         }
     }
     qsort(result->bounds, result->bound_count, sizeof *result->bounds, by_share);

@@ -47,7 +47,9 @@ struct stage_times {
 
 struct link_traffic {
     uint32_t resource;
-    double bytes, busy_fraction;
+    double bytes;
+    double
+        busy_fraction; /* of the step, with any use, however little; of collectives merged into passes their own time, not the pass's */
     double class_bytes[TIME_CLASS_COUNT];
 };
 
@@ -89,7 +91,7 @@ enum status result_compute(struct result *result, const struct result_input *inp
 void result_free(struct result *result);
 
 void result_print_json(const struct result *result, const struct result_input *input, struct strbuf *out);
-/* For a terminal of 100 columns. */
+/* At most 110 columns wide, unless names are longer. */
 void result_print_summary(const struct result *result, const struct result_input *input, struct strbuf *out);
 
 const char *time_class_word(enum time_class time_class);

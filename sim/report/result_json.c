@@ -82,7 +82,7 @@ static void print_traffic(struct json_writer *w, const struct result *result, co
         jw_object(w, NULL);
         jw_string(w, "link", cluster_resource_name(input->cluster, link->resource, name, sizeof name));
         jw_real(w, "bytes", link->bytes);
-        jw_real(w, "busy_fraction", link->busy_fraction); /* of the step, with any use, however little */
+        jw_real(w, "busy_fraction", link->busy_fraction);
         jw_real(w, "mean_use_fraction",
                 result->step_time_s > 0
                     ? link->bytes / (input->cluster->resources[link->resource].capacity * result->step_time_s)

@@ -4,8 +4,53 @@
 #include "sim/base/units.h"
 #include "sim/report/link_series.h"
 #include "sim/report/result.h"
+#include "sim/report/text_table.h"
 
-enum { LINKS_SHOWN = 6 };
+enum { LINKS_SHOWN = 6, BOUNDS_SHOWN = 4, WIDTH = 110 };
+
+/* One line of `text`, broken between words, its continuation further in. */
+static void put_line(struct strbuf *out, const char *text, size_t length)
+{
+    size_t margin = 0, used = 0;
+    while (margin < length && text[margin] == ' ') {
+        margin++;
+    }
+    for (size_t at = 0; at < length;) {
+        size_t blanks = strspn(text + at, " "), word = blanks + strcspn(text + at + blanks, " \n");
+        if (used > margin + 4 && used + word > WIDTH) {
+            strbuf_printf(out, "\n%*s", (int)margin + 4, "");
+            used = margin + 4;
+            at += blanks;
+            word -= blanks;
+        }
+        strbuf_append_n(out, text + at, word);
+        used += word;
+        at += word;
+    }
+    strbuf_char(out, '\n');
+}
+
+/* The outcome, whose first words are in capitals once, as the headline. */
+static void put_outcome(const struct result *result, const struct result_input *input, struct strbuf *out)
+{
+    bool deadlock = input->timeline->outcome == TIMELINE_DEADLOCK;
+    const char *word = deadlock ? "deadlock" : "does not fit", *text = result->outcome.text;
+    struct strbuf whole = { 0 };
+    strbuf_append(&whole, deadlock ? "DEADLOCK" : "DOES NOT FIT");
+    if (text != NULL && strncmp(text, word, strlen(word)) == 0) {
+        strbuf_append(&whole, text + strlen(word));
+    } else if (text != NULL) {
+        strbuf_printf(&whole, ": %s", text);
+    }
+    for (const char *line = whole.text; line != NULL && *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+        put_line(out, line, length);
+        line += length + (line[length] == '\n');
+    }
+    strbuf_char(out, '\n');
+    out->failed = out->failed || whole.failed;
+    strbuf_free(&whole);
+}
 
 static void headline(const struct result *result, const struct result_input *input, struct strbuf *out)
 {
@@ -14,7 +59,7 @@ static void headline(const struct result *result, const struct result_input *inp
     strbuf_printf(out, "%u GPUs of %s, %s executor, schedule of %u ops\n\n", input->schedule->gpu_count,
                   input->cluster->machine->name, input->timeline->executor, input->schedule->op_count);
     if (!result->fits) {
-        strbuf_printf(out, "  DOES NOT FIT\n%s\n", result->outcome.text != NULL ? result->outcome.text : "");
+        put_outcome(result, input, out);
         return;
     }
     strbuf_printf(out, "  step time          %s\n", text_time_ps(input->timeline->end_ps, a, sizeof a));
@@ -30,7 +75,8 @@ static void headline(const struct result *result, const struct result_input *inp
 struct rows {
     struct strbuf *out, last;
     const char *name;
-    int width; /* of the names */
+    int width;     /* of the names */
+    uint32_t kind; /* of the last row: only equal kinds are alike */
     uint32_t alike;
 };
 
@@ -38,10 +84,10 @@ static void rows_end(struct rows *rows)
 {
     if (rows->alike > 0) {
         strbuf_printf(rows->out, "  %-*s%s", rows->width, rows->name, rows->last.text != NULL ? rows->last.text : "");
-        if (rows->alike > 1) {
-            strbuf_printf(rows->out, "  and %u like it", rows->alike - 1);
-        }
         strbuf_char(rows->out, '\n');
+        if (rows->alike > 1) {
+            strbuf_printf(rows->out, "    and %u like it\n", rows->alike - 1);
+        }
     }
     rows->out->failed = rows->out->failed || rows->last.failed;
     strbuf_free(&rows->last);
@@ -50,9 +96,10 @@ static void rows_end(struct rows *rows)
 }
 
 /* Takes `row` over. */
-static void rows_add(struct rows *rows, const char *name, struct strbuf *row)
+static void rows_add(struct rows *rows, const char *name, uint32_t kind, struct strbuf *row)
 {
-    if (rows->alike > 0 && rows->last.text != NULL && row->text != NULL && strcmp(rows->last.text, row->text) == 0) {
+    if (rows->alike > 0 && rows->kind == kind && rows->last.text != NULL && row->text != NULL &&
+        strcmp(rows->last.text, row->text) == 0) {
         rows->alike++;
         strbuf_free(row);
         return;
@@ -60,6 +107,7 @@ static void rows_add(struct rows *rows, const char *name, struct strbuf *row)
     rows_end(rows);
     rows->last = *row;
     rows->name = name;
+    rows->kind = kind;
     rows->alike = 1;
 }
 
@@ -91,7 +139,7 @@ static void where_time_goes(const struct result *result, const struct result_inp
                 strbuf_printf(&row, " %8s", "-");
             }
         }
-        rows_add(&rows, sched_label(input->schedule, input->schedule->ranks[times->rank].label), &row);
+        rows_add(&rows, sched_label(input->schedule, input->schedule->ranks[times->rank].label), 0, &row);
     }
     rows_end(&rows);
     double hidden[TIME_CLASS_COUNT] = { 0 };
@@ -113,11 +161,41 @@ static void where_time_goes(const struct result *result, const struct result_inp
     strbuf_append(out, any ? "\n\n" : "\n");
 }
 
-static void memory(const struct result_input *input, struct strbuf *out)
+/* Six characters for most of what machines hold. */
+static void put_gib(struct strbuf *out, int width, uint64_t bytes)
+{
+    double gib = (double)bytes / GIB;
+    if (bytes == UINT64_MAX) {
+        strbuf_printf(out, " %*s", width, "any");
+    } else {
+        strbuf_printf(out, " %*.*f", width, gib < 999.995 ? 2 : 1, gib);
+    }
+}
+
+/* Live bytes fit, what the allocator model holds does not: the step may fail where the simulation went through. A space inside one that is warned of says nothing new. */
+static void warn_of_fragmentation(const struct result_input *input, struct strbuf *out)
+{
+    const struct schedule *s = input->schedule;
+    const struct space_use *uses = input->timeline->spaces;
+    for (uint32_t i = 0; i < s->space_count; i++) {
+        const struct sched_space *space = &s->spaces[i];
+        uint32_t parent = space->parent;
+        char held[32], capacity[32];
+        if (uses[i].peak_reserved_bytes <= space->capacity_bytes || uses[i].peak_bytes > space->capacity_bytes ||
+            (parent != SCHED_NONE && uses[parent].peak_reserved_bytes > s->spaces[parent].capacity_bytes)) {
+            continue;
+        }
+        strbuf_printf(out, "  WARNING: fragmentation of %s: the allocator model would hold %s of %s\n",
+                      sched_label(s, space->label), text_bytes((double)uses[i].peak_reserved_bytes, held, sizeof held),
+                      text_bytes((double)space->capacity_bytes, capacity, sizeof capacity));
+    }
+}
+
+static void memory_rows(const struct result_input *input, struct strbuf *out)
 {
     const struct schedule *s = input->schedule;
     static const char *const heads[] = {
-        "weights", "grads", "optim.", "activ.", "bound.", "worksp.", "comm.", "runtime"
+        "weight", "grads", "optim.", "activ.", "bound.", "worksp", "comm.", "runtime"
     };
     _Static_assert(sizeof heads / sizeof heads[0] == BUFFER_CLASS_COUNT, "one head a class");
     struct rows rows = { .out = out, .width = 8 };
@@ -125,10 +203,9 @@ static void memory(const struct result_input *input, struct strbuf *out)
         int length = (int)strlen(sched_label(s, s->spaces[i].label));
         rows.width = input->timeline->spaces[i].peak_bytes > 0 && length > rows.width ? length : rows.width;
     }
-    strbuf_append(out, "Memory at its peak (GiB)\n");
-    strbuf_printf(out, "  %-*s %7s %8s %8s", rows.width, "", "peak", "reserved", "capacity");
+    strbuf_printf(out, "  %-*s %6s %8s %8s", rows.width, "", "peak", "reserved", "capacity");
     for (uint32_t c = 0; c < BUFFER_CLASS_COUNT; c++) {
-        strbuf_printf(out, " %7s", heads[c]);
+        strbuf_printf(out, " %6s", heads[c]);
     }
     strbuf_char(out, '\n');
     for (uint32_t i = 0; i < s->space_count; i++) {
@@ -137,18 +214,31 @@ static void memory(const struct result_input *input, struct strbuf *out)
             continue;
         }
         struct strbuf row = { 0 };
-        strbuf_printf(&row, " %7.2f %8.2f %8.2f", (double)use->peak_bytes / GIB, (double)use->peak_reserved_bytes / GIB,
-                      (double)s->spaces[i].capacity_bytes / GIB);
+        put_gib(&row, 6, use->peak_bytes);
+        put_gib(&row, 8, use->peak_reserved_bytes);
+        put_gib(&row, 8, s->spaces[i].capacity_bytes);
         for (uint32_t c = 0; c < BUFFER_CLASS_COUNT; c++) {
             if (use->at_peak_bytes[c] > 0) {
-                strbuf_printf(&row, " %7.2f", (double)use->at_peak_bytes[c] / GIB);
+                put_gib(&row, 6, use->at_peak_bytes[c]);
             } else {
-                strbuf_printf(&row, " %7s", "-");
+                strbuf_printf(&row, " %6s", "-");
             }
         }
-        rows_add(&rows, sched_label(s, s->spaces[i].label), &row);
+        rows_add(&rows, sched_label(s, s->spaces[i].label), s->spaces[i].kind, &row);
     }
     rows_end(&rows);
+}
+
+static void memory(const struct result *result, const struct result_input *input, struct strbuf *out)
+{
+    const struct schedule *s = input->schedule;
+    strbuf_append(out, result->fits
+                           ? "Memory at its peak (GiB; pinned memory lies inside host memory)\n"
+                           : "Memory at its peak until it got stuck (GiB; reserved: as the whole step would)\n");
+    memory_rows(input, out);
+    if (result->fits) {
+        warn_of_fragmentation(input, out);
+    }
     uint32_t fullest = SCHED_NONE;
     for (uint32_t i = 0; i < s->space_count; i++) {
         if (s->spaces[i].kind == SPACE_DEVICE && input->timeline->spaces[i].peak_bytes > 0 &&
@@ -193,19 +283,32 @@ static void busiest_links(const struct result *result, const struct result_input
     strbuf_char(out, '\n');
 }
 
+static void what_binds(const struct result *result, struct strbuf *out)
+{
+    struct text_table table = { .column_count = 3, .right = 1u, .last_width = WIDTH };
+    size_t widest = 0;
+    for (uint32_t i = 0; i < result->bound_count && i < BOUNDS_SHOWN; i++) {
+        const struct bound *bound = &result->bounds[i];
+        text_table_cell(&table, "%.1f %%", 100 * bound->share);
+        text_table_cell(&table, "%s", bound->what);
+        text_table_cell(&table, "%s", bound->advice);
+        widest = strlen(bound->what) > widest ? strlen(bound->what) : widest;
+    }
+    table.last_width = widest < WIDTH / 2 ? (uint32_t)(WIDTH - 13 - widest) : WIDTH / 2; /* "  100.0 %  what  " */
+    strbuf_append(out, "What binds\n");
+    text_table_print(&table, 2, false, out);
+    text_table_free(&table);
+}
+
 void result_print_summary(const struct result *result, const struct result_input *input, struct strbuf *out)
 {
     headline(result, input, out);
     if (result->fits) {
         where_time_goes(result, input, out);
     }
-    memory(input, out);
+    memory(result, input, out);
     if (result->fits) {
         busiest_links(result, input, out);
-        strbuf_append(out, "What binds\n");
-        for (uint32_t i = 0; i < result->bound_count && i < 4; i++) {
-            strbuf_printf(out, "  %4.1f %%  %-32s %s\n", 100 * result->bounds[i].share, result->bounds[i].what,
-                          result->bounds[i].advice);
-        }
+        what_binds(result, out);
     }
 }

@@ -108,4 +108,51 @@ for topic in models software orders policies parameters scenarios; do
     holds "\"$topic\":"
     run 0 list "$topic"
 done
+# Copies and collectives of one GPU meet at a port that is no link of the cluster: the traffic must not count it.
+run 0 run "$folder/small.json" --set memory_policy=optimizer-on-host --out "$folder/ports"
+
+# What a command does not heed it refuses, by the flag's own name.
+run 1 run "$folder/small.json" --jsn
+complains "unknown flag --jsn; did you mean --json"
+run 1 run "$folder/small.json" --json=1
+complains "--json takes no value"
+run 1 run "$folder/small.json" --out
+complains "--out needs a value"
+run 1 run "$folder/small.json" -j
+complains "unknown flag -j"
+run 1 run "$folder/small.json" --out ""
+complains "--out needs the name of a folder"
+run 1 run "$folder/small.json" --trace-ranks 0
+complains "it needs --out"
+run 1 list models --set model=gpt2
+complains "no use for --set"
+run 1 pipeline --order 1f1b --stages 2 --microbatches 2 --out "$folder/none"
+complains "no use for --out"
+run 1 schedule "$folder/small.json" --executor cuda
+complains "not built in"
+run 0 run --version
+holds "memwall [0-9]"
+
+# Input that cannot be read is bad input; a name that is no text does not spoil the JSON.
+run 1 run "$(printf 'a%.0s' $(seq 5000))"
+complains "cannot open"
+run 1 run "$folder/small.json" --set name="$(printf '\377')"
+complains "not valid UTF-8"
+sed 's/"name": "small",//' "$folder/small.json" >"$folder/$(printf '\377').json"
+run 0 run "$folder/$(printf '\377').json" --json
+iconv -f UTF-8 -t UTF-8 "$folder/out" >/dev/null 2>&1
+expect "  the JSON is UTF-8" $?
+
+# Streams that are full or closed.
+for arguments in "run $folder/small.json" "--help" "run --help" "--version" "list models"; do
+    # shellcheck disable=SC2086 # words on purpose
+    "$binary" $arguments >/dev/full 2>"$folder/err"
+    [ $? = 3 ]
+    expect "exit 3 on a full disk: memwall $arguments" $?
+done
+"$binary" run "$folder/small.json" --out "$folder/closed" --json <&- >&- 2>&-
+[ $? = 3 ]
+expect "exit 3 when standard output is closed" $?
+[ "$(head -c 1 "$folder/closed/result.json")" = "{" ]
+expect "  and the files are whole" $?
 [ "$failures" = 0 ]

@@ -30,6 +30,7 @@ compare pipeline_bad_number pipeline --order 1f1b --stages 0 --microbatches 3
 compare pipeline_bad_fraction pipeline --order 1f1b --stages 2 --microbatches 2.5
 compare pipeline_bad_time pipeline --order 1f1b --stages 2 --microbatches 2 --forward nan
 compare pipeline_zero_time pipeline --order 1f1b --stages 2 --microbatches 2 --forward 0
+compare pipeline_tiny_time pipeline --order 1f1b --stages 2 --microbatches 2 --forward 1e-9 --backward 1e-9
 compare pipeline_missing pipeline --stages 2 --microbatches 2
 compare pipeline_bad_flag pipeline --order 1f1b --stagez 2
 compare list_topics list
