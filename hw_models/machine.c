@@ -263,6 +263,9 @@ static enum status read_machine(struct machine *machine, const struct json *root
         TRY(read_shortcuts(machine, root, error));
     }
     TRY(machine_check_topology(machine, root, error));
+    if (partial && (json_has(root, "links") || json_has(root, "nccl")) && !json_has(root, "collectives")) {
+        machine->curve_count = 0; /* measured on other links: collectives follow from the new ones */
+    }
     TRY(machine_read_curves(machine, root, partial, error));
     TRY(machine_read_kernel_model(machine, root, partial, error));
     TRY(machine_read_measured(root, error));

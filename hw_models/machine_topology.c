@@ -255,7 +255,7 @@ static enum status directory_build(struct machine *machine, const struct json *a
     for (uint32_t i = 0; i < machine->part_count; i++) {
         sorted[i] = &machine->parts[i];
     }
-    qsort(sorted, machine->part_count, sizeof *sorted, compare_entries);
+    qsort((void *)sorted, machine->part_count, sizeof(struct machine_part *), compare_entries);
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < machine->part_count; i++) {
         directory->order[i] = (uint32_t)(sorted[i] - machine->parts);

@@ -161,11 +161,12 @@ static void test_curves(void)
                 0.02);                                    /* the curve's correction has faded */
     double gather = busbw(COLLECTIVE_ALL_GATHER, GIB, 8); /* no curve of its own: the all-reduce's correction */
     EXPECT(gather > 200e9 && gather < 240e9);
-    /* a curve above what the links are said to carry wins: the activity alone still runs as measured */
-    static const double FAST[4] = { 20e9, 200e9, 400e9, 500e9 };
+    /* a curve a little above what the links are said to carry wins: the activity alone still runs as measured; one far above belongs to other links */
+    static const double FAST[4] = { 20e9, 200e9, 280e9, 500e9 };
     made.machine.curve_count = 0;
     add_curve(COLLECTIVE_ALL_REDUCE, 8, BYTES, FAST, 4);
-    EXPECT_REAL(busbw(COLLECTIVE_ALL_REDUCE, BYTES[3], 8), 500e9, 1e-9);
+    EXPECT_REAL(busbw(COLLECTIVE_ALL_REDUCE, BYTES[2], 8), 280e9, 1e-9);
+    EXPECT_REAL(busbw(COLLECTIVE_ALL_REDUCE, BYTES[3], 8), 1.25 * 235e9, 1e-9);
     arena_free(&made.machine.arena);
     cluster_free(&cluster);
 }

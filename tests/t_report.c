@@ -88,11 +88,121 @@ static void test_traffic_by_class_sums_to_bytes(void)
                 EXPECT_REAL(sum, link->bytes, 1e-9);
                 EXPECT(i == 0 || link->bytes <= run->result.links[i - 1].bytes);
                 EXPECT(link->busy_fraction >= 0 && link->busy_fraction <= 1 + 1e-9);
+                /* Nothing moves faster than its link. */
+                double capacity = run->scenario.cluster.resources[link->resource].capacity;
+                EXPECT(link->bytes <= capacity * link->busy_fraction * run->result.step_time_s * (1 + 1e-9));
             }
         }
         report_run_free(run);
         free(run);
     }
+}
+
+static const struct explain_section *section_of(const struct explanation *explanation, const char *id)
+{
+    for (size_t i = 0; i < explanation->sections.count; i++) {
+        if (strcmp(explanation->sections.items[i].id, id) == 0) {
+            return &explanation->sections.items[i];
+        }
+    }
+    TEST_FAIL_("no section \"%s\"", id);
+    return NULL;
+}
+
+/* Tensor-parallel collectives merged into passes keep their links for their own time, not the pass's. */
+static void test_merged_collectives_leave_links_idle(void)
+{
+    struct report_run *run = calloc(2, sizeof *run);
+    char text[2][512];
+    for (int k = 0; k < 2; k++) {
+        snprintf(text[k], sizeof text[k],
+                 "{" SMALL ", \"gpus\": 4, \"detail\": \"%s\", \"training\": {\"micro_batch\": 8, \"global_batch\": 8},"
+                 " \"parallel\": {\"tensor\": 4}}",
+                 k == 0 ? "layer" : "op");
+    }
+    if (report_run(&run[0], text[0]) && report_run(&run[1], text[1])) {
+        EXPECT(run[0].result.link_count > 0 && run[1].result.link_count > 0);
+        /* An op of its own holds no link while it waits out its latency; inside a pass the latency counts, and late
+         * launches stretch the pass. */
+        double merged = run[0].result.links[0].busy_fraction, apart = run[1].result.links[0].busy_fraction;
+        EXPECT(merged >= apart);
+        EXPECT_REAL(merged, run[0].result.stages[0].busy_s[TIME_TENSOR_COMM] / run[0].result.step_time_s, 0.03);
+    }
+    report_run_free(&run[0]);
+    report_run_free(&run[1]);
+    free(run);
+}
+
+/* The summary of a run: at most 110 columns, the headline in capitals once, a warning where only the allocator's blocks do not fit. */
+static void test_summary(void)
+{
+    struct report_run *run = calloc(1, sizeof *run);
+    for (uint32_t k = 0; k <= SCENARIO_COUNT; k++) {
+        struct strbuf out = { 0 };
+        if (report_run(run, k < SCENARIO_COUNT ? SCENARIOS[k] : UNFIT)) {
+            result_print_summary(&run->result, &run->input, &out);
+            EXPECT(!out.failed && out.text != NULL && strstr(out.text, "WARNING") == NULL);
+            for (const char *line = out.text; *line != '\0'; line += strcspn(line, "\n") + 1) {
+                EXPECT(strcspn(line, "\n") <= 110);
+            }
+            EXPECT_INT(strstr(out.text, "DOES NOT FIT: ") != NULL, k == SCENARIO_COUNT);
+            EXPECT(strstr(out.text, "does not fit") == NULL);
+            strbuf_free(&out);
+            out = (struct strbuf){ 0 };
+            if (k < SCENARIO_COUNT) {
+                for (uint32_t i = 0; i < run->schedule.space_count; i++) {
+                    run->timeline.spaces[i].peak_reserved_bytes = run->schedule.spaces[i].capacity_bytes + 1;
+                }
+                result_print_summary(&run->result, &run->input, &out);
+                EXPECT_PART(out.text,
+                            "WARNING: fragmentation of gpu 0: the allocator model would hold 79.2 GiB of 79.2 GiB");
+            }
+        }
+        strbuf_free(&out);
+        report_run_free(run);
+        memset(run, 0, sizeof *run);
+    }
+    free(run);
+}
+
+/* A pinned space is part of a host space, not one more like it; Adam on the host is told as such. */
+static void test_optimizer_on_host(void)
+{
+    struct report_run *run = calloc(1, sizeof *run);
+    struct explanation x = { 0 };
+    struct error error = { 0 };
+    if (report_run(run, "{" SMALL ", \"gpus\": 1, \"training\": {\"global_batch\": 2}, \"memory_policy\": "
+                        "{\"name\": \"optimizer-on-host\", \"overlap\": false}}")) {
+        struct strbuf out = { 0 };
+        result_print_summary(&run->result, &run->input, &out);
+        EXPECT_PART(out.text, "\n  host memory of server 0 ");
+        EXPECT_PART(out.text, "\n  pinned memory of server 0 ");
+        EXPECT_PART(out.text, "Adam on the host");
+        EXPECT(strstr(out.text, "ZeRO") == NULL);
+        strbuf_free(&out);
+        const struct explain_input input = { .scenario = &run->scenario, .result = &run->result, .input = &run->input };
+        EXPECT_INT(explain_scenario(&x, &input, &error), STATUS_OK);
+        const struct explain_section *policy = section_of(&x, "policy"), *adam = section_of(&x, "host_optimizer");
+        EXPECT(policy != NULL && policy->tables.count == 2 && adam != NULL && adam->tables.count == 1);
+        if (policy != NULL && policy->tables.count == 2 && adam != NULL && adam->tables.count == 1) {
+            const struct explain_cell *overlap = &policy->tables.items[0].cells.items[4];
+            EXPECT_TEXT(overlap[0].text, "overlap");
+            EXPECT_TEXT(overlap[1].text, "false");
+            EXPECT_TEXT(overlap[2].text, "true");
+            const struct explain_cell *row = adam->tables.items[0].cells.items;
+            EXPECT_REAL(row[2].value, (double)model_parameters(&run->scenario.model),
+                        0.01); /* the vocabulary is padded */
+            EXPECT_REAL(row[3].value, 28 * row[2].value, 1e-12);
+            /* The formula against what the engine found. */
+            double rate = row[5].value < row[6].value ? row[5].value : row[6].value;
+            EXPECT_REAL(row[8].value, row[2].value / (rate * 1e9), 1e-6);
+            const struct explain_cell *down = policy->tables.items[1].cells.items;
+            EXPECT_REAL(down[4].value, row[2].value * run->scenario.software.gradient_bytes, 1e-12);
+        }
+        explanation_free(&x);
+    }
+    report_run_free(run);
+    free(run);
 }
 
 /* GPipe of two stages and one micro-batch, forward, backward and hop of one unit each:
@@ -351,17 +461,6 @@ static void test_files(void)
     free(run);
 }
 
-static const struct explain_section *section_of(const struct explanation *explanation, const char *id)
-{
-    for (size_t i = 0; i < explanation->sections.count; i++) {
-        if (strcmp(explanation->sections.items[i].id, id) == 0) {
-            return &explanation->sections.items[i];
-        }
-    }
-    TEST_FAIL_("no section \"%s\"", id);
-    return NULL;
-}
-
 static double term_of(const struct explanation *explanation, const char *id, const char *name)
 {
     const struct explain_section *section = section_of(explanation, id);
@@ -440,4 +539,5 @@ static void test_text_table(void)
 TEST_MAIN(TEST(test_exposed_times_sum_to_the_step), TEST(test_recomputation_is_told_apart),
           TEST(test_traffic_by_class_sums_to_bytes), TEST(test_causes_of_a_bare_pipeline),
           TEST(test_link_series_hold_the_bytes), TEST(test_result_json), TEST(test_csv), TEST(test_rank_filter),
-          TEST(test_files), TEST(test_explain), TEST(test_text_table))
+          TEST(test_files), TEST(test_explain), TEST(test_text_table), TEST(test_merged_collectives_leave_links_idle),
+          TEST(test_summary), TEST(test_optimizer_on_host))

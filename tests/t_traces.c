@@ -136,6 +136,61 @@ static void test_bare_pipeline(void)
     schedule_free(&schedule);
 }
 
+/* Collectives that a pass contains are told of in its arguments, times only where they are known. */
+static void test_merged_collectives(void)
+{
+    struct report_run *run = calloc(1, sizeof *run);
+    if (report_run(
+            run,
+            "{\"model\": \"gpt2\", \"machine\": \"dgx-a100-80gb\", \"gpus\": 4, \"training\": {\"global_batch\": 1}, "
+            "\"parallel\": {\"tensor\": 4}}")) {
+        const struct schedule *s = &run->schedule;
+        uint32_t in_schedule = 0;
+        for (uint32_t i = 0; i < s->op_count; i++) {
+            for (uint32_t k = 0; s->ops[i].opcode == OP_COMPUTE && k < s->works[s->ops[i].work].item_count; k++) {
+                in_schedule += s->work_items[s->works[s->ops[i].work].first_item + k].kind != ITEM_KERNEL;
+            }
+        }
+        int64_t *merged_ps = malloc(s->op_count * sizeof *merged_ps);
+        for (uint32_t i = 0; i < s->op_count; i++) {
+            merged_ps[i] = (int64_t)i * PS_PER_US;
+        }
+        struct perfetto_input input = { .schedule = s, .timeline = &run->timeline, .merged_ps = merged_ps };
+        for (int known = 1; known >= 0; known--) {
+            struct json_document *document = trace_of(&input);
+            struct json root, events, event, args;
+            struct error error = { 0 };
+            uint32_t told = 0;
+            json_root(document, &root);
+            EXPECT_INT(json_array(&root, "traceEvents", &events, &error), STATUS_OK);
+            for (size_t i = 0; i < json_count(&events); i++) {
+                json_item(&events, i, &event);
+                EXPECT_INT(json_object(&event, "args", &args, &error), STATUS_OK);
+                int64_t op = 0, count = 0;
+                double alone_us = 0;
+                if (json_has(&args, "merged_collectives")) {
+                    EXPECT_INT(json_int(&args, "merged_collectives", 1, 100, &count, &error), STATUS_OK);
+                    EXPECT_INT(json_int(&args, "op", 0, INT32_MAX, &op, &error), STATUS_OK);
+                    EXPECT_INT(json_has(&args, "merged_collectives_alone_us"), known);
+                    if (known) {
+                        EXPECT_INT(json_real(&args, "merged_collectives_alone_us", 0, 1e9, &alone_us, &error),
+                                   STATUS_OK);
+                        EXPECT_REAL(alone_us, (double)op, 1e-12);
+                    }
+                }
+                told += (uint32_t)count;
+            }
+            EXPECT(in_schedule > 0);
+            EXPECT_INT(told, in_schedule);
+            json_free(document);
+            input.merged_ps = NULL;
+        }
+        free(merged_ps);
+    }
+    report_run_free(run);
+    free(run);
+}
+
 static void test_bad_path(void)
 {
     struct schedule schedule = { 0 };
@@ -150,4 +205,4 @@ static void test_bad_path(void)
     schedule_free(&schedule);
 }
 
-TEST_MAIN(TEST(test_numbers), TEST(test_bare_pipeline), TEST(test_bad_path))
+TEST_MAIN(TEST(test_numbers), TEST(test_bare_pipeline), TEST(test_merged_collectives), TEST(test_bad_path))

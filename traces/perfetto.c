@@ -77,6 +77,26 @@ static void tag(struct writer *w, const char *key, uint16_t value)
     }
 }
 
+/* Collectives merged into a sequence of kernels. */
+static uint32_t merged_count(const struct schedule *s, const struct sched_op *op)
+{
+    uint32_t count = 0;
+    for (uint32_t k = 0; op->opcode == OP_COMPUTE && k < s->works[op->work].item_count; k++) {
+        count += s->work_items[s->works[op->work].first_item + k].kind != ITEM_KERNEL;
+    }
+    return count;
+}
+
+static bool any_merged(const struct schedule *s)
+{
+    for (uint32_t k = 0; k < s->work_item_count; k++) {
+        if (s->work_items[k].kind != ITEM_KERNEL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The name says phase and micro-batch, what people look for first; the rest are arguments. */
 static void op_event(struct writer *w, const struct perfetto_input *input, uint32_t index)
 {
@@ -110,6 +130,14 @@ static void op_event(struct writer *w, const struct perfetto_input *input, uint3
     }
     if (t->start_ps > t->matched_ps) {
         time_field(w, ",\"waited_for_memory_us\":", t->start_ps - t->matched_ps);
+    }
+    uint32_t merged = merged_count(s, op);
+    if (merged > 0) {
+        strbuf_append(&w->text, ",\"merged_collectives\":");
+        put_unsigned(&w->text, merged);
+        if (input->merged_ps != NULL) {
+            time_field(w, ",\"merged_collectives_alone_us\":", input->merged_ps[index]);
+        }
     }
     strbuf_append(&w->text, "}}");
 }
@@ -181,9 +209,12 @@ static void write_all(struct writer *w, const struct perfetto_input *input)
     const struct schedule *s = input->schedule;
     char hash[HASH_TEXT_BYTES];
     strbuf_printf(&w->text,
-                  "{\"otherData\":{\"schema\":\"memwall.trace/1\",\"schedule_hash\":\"%s\"},"
+                  "{\"otherData\":{\"schema\":\"memwall.trace/1\",\"schedule_hash\":\"%s\"%s},"
                   "\"displayTimeUnit\":\"ms\",\"traceEvents\":[",
-                  hash_text(&input->timeline->schedule_hash, hash));
+                  hash_text(&input->timeline->schedule_hash, hash),
+                  any_merged(s) ? ",\"note\":\"tensor-parallel collectives are merged into their passes (args "
+                                  "merged_collectives, merged_collectives_alone_us); --detail op shows each\""
+                                : "");
     write_names(w, input);
     for (uint32_t i = 0; i < s->op_count; i++) {
         const struct sched_op *op = &s->ops[i];

@@ -2,6 +2,9 @@
  * Format: "Trace Event Format" (JSON object form), gzip. Times are microseconds from the start of the step, with picoseconds as fractions. Counters of no rank
  * (links, memory of servers) stand under one more process after the ranks, "links and servers".
  *
+ * Collectives merged into a pass (detail layer or stage) are no events of their own: the pass has args "merged_collectives" (how many) and
+ * "merged_collectives_alone_us", and otherData.note says so.
+ *
  * Ops that never started (a step that does not fit) are left out; one that never ended lasts until the end of the timeline. */
 #ifndef MEMWALL_TRACES_PERFETTO_H
 #define MEMWALL_TRACES_PERFETTO_H
@@ -23,7 +26,8 @@ struct trace_counter {
 struct perfetto_input {
     const struct schedule *schedule;
     const struct timeline *timeline;
-    const bool *rank_wanted; /* [rank_count], or NULL: all */
+    const int64_t *merged_ps; /* [op_count]: how long the collectives merged into an op run alone; or NULL: unknown */
+    const bool *rank_wanted;  /* [rank_count], or NULL: all */
     const struct trace_counter *counters;
     uint32_t counter_count;
 };

@@ -356,6 +356,8 @@ static enum status list_software(struct lister *l)
 
 /* ---- plug-ins ---- */
 
+enum { PLUGIN_TEXT_WIDTH = 64 };
+
 static const char *parameter_type_word(enum parameter_type type)
 {
     switch (type) {
@@ -401,25 +403,58 @@ static void parameters_json(struct json_writer *w, const struct parameter *table
     jw_end(w);
 }
 
-static void parameter_cells(struct text_table *table, const struct parameter *parameters, uint32_t count)
+static void word_list(const struct parameter *p, struct strbuf *text)
 {
-    struct strbuf text = { 0 };
+    for (uint32_t k = 0; p->words[k] != NULL; k++) {
+        strbuf_printf(text, "%s%s", k > 0 ? " | " : "", p->words[k]);
+    }
+}
+
+/* Below the entry, a row each: the name further in, type and default, what it is. `column_count` cells a row, the last for the help; at least 2. */
+static void parameter_rows(struct text_table *table, const struct parameter *parameters, uint32_t count)
+{
+    struct parameter_values defaults;
+    CHECK(table != NULL && table->column_count >= 2);
+    parameters_defaults(parameters, count, &defaults);
     for (uint32_t i = 0; i < count; i++) {
         const struct parameter *p = &parameters[i];
-        strbuf_printf(&text, "%s%s (%s): %s", i > 0 ? "; " : "", p->name, parameter_type_word(p->type), p->help);
+        struct strbuf text = { 0 };
+        if (p->type == PARAMETER_WORD) {
+            word_list(p, &text);
+            strbuf_printf(&text, ", default %s", p->words[(size_t)defaults.value[i]]);
+        } else if (p->type == PARAMETER_BOOL) {
+            strbuf_printf(&text, "true | false, default %s", defaults.value[i] > 0.5 ? "true" : "false");
+        } else {
+            strbuf_printf(&text, "%s, default %.6g%s%s", parameter_type_word(p->type), defaults.value[i],
+                          p->unit[0] != '\0' ? " " : "", p->unit);
+        }
+        table->failed = table->failed || text.failed;
+        text_table_cell(table, "  .%s", p->name);
+        for (uint32_t c = 1; c + 1 < table->column_count; c++) {
+            text_table_cell(table, "%s", "");
+        }
+        text_table_cell(table, "%s: %s", text.text != NULL ? text.text : "", p->help);
+        strbuf_free(&text);
     }
-    text_table_cell(table, "%s", count > 0 && text.text != NULL ? text.text : "-");
-    strbuf_free(&text);
+}
+
+/* The last cell of an entry's row, and the rows of its parameters. */
+static void plugin_rows(struct text_table *table, const char *summary, const char *paper,
+                        const struct parameter *parameters, uint32_t count)
+{
+    bool has_paper = paper != NULL && paper[0] != '\0';
+    text_table_cell(table, "%s%s%s%s", summary, has_paper ? " (" : "", has_paper ? paper : "", has_paper ? ")" : "");
+    parameter_rows(table, parameters, count);
 }
 
 static enum status list_orders(struct lister *l)
 {
-    static const char *const names[] = { "name", "chunks", "flush", "W split", "paper", "parameters", "summary" };
+    static const char *const names[] = { "name", "chunks", "flush", "W split", "what it does; its parameters" };
     uint32_t count;
     const struct pipeline_order *const *orders = registry_orders(&count);
     if (l->table != NULL) {
-        head(l->table, 7, 0, names);
-        l->table->last_width = 80;
+        head(l->table, 5, 0, names);
+        l->table->last_width = PLUGIN_TEXT_WIDTH;
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct pipeline_order *o = orders[i];
@@ -444,21 +479,19 @@ static enum status list_orders(struct lister *l)
         }
         text_table_cell(l->table, "%s", o->asynchronous ? "no" : "yes");
         text_table_cell(l->table, "%s", o->splits_backward ? "yes" : "no");
-        text_table_cell(l->table, "%s", o->paper);
-        parameter_cells(l->table, o->parameters, o->parameter_count);
-        text_table_cell(l->table, "%s", o->summary);
+        plugin_rows(l->table, o->summary, o->paper, o->parameters, o->parameter_count);
     }
     return STATUS_OK;
 }
 
 static enum status list_policies(struct lister *l)
 {
-    static const char *const names[] = { "name", "paper", "parameters", "summary" };
+    static const char *const names[] = { "name", "what it does; its parameters" };
     uint32_t count;
     const struct memory_policy *const *policies = registry_policies(&count);
     if (l->table != NULL) {
-        head(l->table, 4, 0, names);
-        l->table->last_width = 80;
+        head(l->table, 2, 0, names);
+        l->table->last_width = PLUGIN_TEXT_WIDTH;
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct memory_policy *p = policies[i];
@@ -472,9 +505,7 @@ static enum status list_policies(struct lister *l)
             continue;
         }
         text_table_cell(l->table, "%s", p->name);
-        text_table_cell(l->table, "%s", p->paper);
-        parameter_cells(l->table, p->parameters, p->parameter_count);
-        text_table_cell(l->table, "%s", p->summary);
+        plugin_rows(l->table, p->summary, p->paper, p->parameters, p->parameter_count);
     }
     return STATUS_OK;
 }

@@ -471,6 +471,25 @@ static enum status keep(struct cost_builder *b)
     return STATUS_OK;
 }
 
+/* The clock counts picoseconds in 63 bits; even if every op waited for every other, the step must end before it overflows. */
+static enum status check_clock(const struct cost_table *table, const struct schedule *schedule, struct error *error)
+{
+    const double clock_s = s_from_ps(TIME_NEVER_PS) / 2;
+    double sum_s = 0;
+    for (uint32_t i = 0; i < schedule->op_count; i++) {
+        const struct op_cost *cost = &table->costs[table->op_costs[i]];
+        sum_s += s_from_ps(cost->latency_ps) + s_from_ps(cost->work_ps) + s_from_ps(cost->issue_first_ps) +
+                 s_from_ps(cost->issue_rest_ps) + s_from_ps(table->micro_batch_ps) + s_from_ps(table->step_ps);
+    }
+    if (sum_s > clock_s) {
+        return error_set(error, STATUS_LIMIT,
+                         "the ops of this step take %.3g days one after another; the simulator's clock holds %.0f: is "
+                         "a rate of the machine too small, or the batch too large?",
+                         sum_s / 86400, clock_s / 86400);
+    }
+    return STATUS_OK;
+}
+
 enum status cost_table_build(struct cost_table *table, const struct schedule *schedule, const struct cluster *cluster,
                              const struct software *software, struct error *error)
 {
@@ -484,6 +503,7 @@ enum status cost_table_build(struct cost_table *table, const struct schedule *sc
     TRY_OR_FAIL(cost_ops(&b));
     TRY_OR_FAIL(sum_asked(&b, &scratch));
     TRY_OR_FAIL(keep(&b));
+    TRY_OR_FAIL(check_clock(table, schedule, error));
     TRY_OR_FAIL(cost_make_lanes(table, cluster, &scratch, error));
 fail:
     free(b.table_slots);

@@ -7,6 +7,7 @@
 #include "sim/base/check.h"
 #include "sim/base/file.h"
 #include "sim/base/units.h"
+#include "sim/engine/cost_table.h"
 #include "sim/report/csv.h"
 #include "sim/report/link_series.h"
 #include "traces/perfetto.h"
@@ -178,6 +179,28 @@ static enum status link_counter(struct output *output, const struct link_series 
     return STATUS_OK;
 }
 
+/* How long the collectives merged into each op run alone; NULL for what was not simulated. */
+static enum status merged_times(struct output *output, const int64_t **merged_ps, struct error *error)
+{
+    const struct result_input *input = output->input;
+    struct cost_table table = { 0 };
+    *merged_ps = NULL;
+    if (input->timeline->resources == NULL) {
+        return STATUS_OK;
+    }
+    int64_t *times_ps = arena_array(&output->arena, int64_t, input->schedule->op_count);
+    if (times_ps == NULL) {
+        return no_memory(error);
+    }
+    TRY(cost_table_build(&table, input->schedule, input->cluster, input->software, error));
+    for (uint32_t i = 0; i < input->schedule->op_count; i++) {
+        times_ps[i] = table.costs[table.op_costs[i]].collective_ps;
+    }
+    cost_table_free(&table);
+    *merged_ps = times_ps;
+    return STATUS_OK;
+}
+
 static enum status write_trace(struct output *output, const char *path, struct error *error)
 {
     static const char *const unit[] = { "GB/s" };
@@ -197,9 +220,12 @@ static enum status write_trace(struct output *output, const char *path, struct e
     for (uint32_t i = 0; i < output->link_count; i++) {
         TRY(link_counter(output, &output->links[i], unit, &counters[count++], error));
     }
+    const int64_t *merged_ps;
+    TRY(merged_times(output, &merged_ps, error));
     const struct perfetto_input trace = {
         .schedule = output->input->schedule,
         .timeline = output->input->timeline,
+        .merged_ps = merged_ps,
         .rank_wanted = output->ranks,
         .counters = counters,
         .counter_count = count,

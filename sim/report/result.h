@@ -48,8 +48,8 @@ struct stage_times {
 struct link_traffic {
     uint32_t resource;
     double bytes;
-    double
-        busy_fraction; /* of the step, with any use, however little; of collectives merged into passes their own time, not the pass's */
+    /* Of the step, with any use, however little. Collectives merged into passes count with their own time, latency included, not with the pass's. */
+    double busy_fraction;
     double class_bytes[TIME_CLASS_COUNT];
 };
 

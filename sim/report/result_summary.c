@@ -232,9 +232,13 @@ static void memory_rows(const struct result_input *input, struct strbuf *out)
 static void memory(const struct result *result, const struct result_input *input, struct strbuf *out)
 {
     const struct schedule *s = input->schedule;
-    strbuf_append(out, result->fits
-                           ? "Memory at its peak (GiB; pinned memory lies inside host memory)\n"
-                           : "Memory at its peak until it got stuck (GiB; reserved: as the whole step would)\n");
+    bool pinned = false;
+    for (uint32_t i = 0; i < s->space_count; i++) {
+        pinned = pinned || (s->spaces[i].parent != SCHED_NONE && input->timeline->spaces[i].peak_bytes > 0);
+    }
+    strbuf_printf(out, "Memory at its peak%s (GiB%s%s)\n", result->fits ? "" : " until it got stuck",
+                  pinned ? "; pinned memory lies inside host memory" : "",
+                  result->fits ? "" : "; reserved: as the whole step would");
     memory_rows(input, out);
     if (result->fits) {
         warn_of_fragmentation(input, out);

@@ -47,7 +47,7 @@ grep -q "what is live at the start wants" "$folder/text"
 check "static: the reason" $?
 # Activations are: the op that waits, the space, and what it wants are named.
 try dynamic --set training.micro_batch=8 --set recompute=none
-grep -q "does not fit: op [0-9]*, forward mb .* wants .* of gpu 0, where .* are free" "$folder/text"
+tr -s '\n ' ' ' <"$folder/text" | grep -q "DOES NOT FIT: op [0-9]*, forward mb .* wants .* of gpu 0, where .* are free"
 check "dynamic: the reason" $?
 grep -q '"step_time_s": 0,' "$folder/out"
 check "dynamic: no step time" $?
