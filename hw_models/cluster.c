@@ -344,6 +344,7 @@ static void assign_nics(struct builder *builder)
                 siblings++;
             }
         }
+        CHECK(near_count == 0 || siblings > 0); /* the GPU is its own sibling */
         map->gpu_nic_start[g] = start;
         for (uint32_t i = 0; i < near_count; i++) {
             bool mine = near_count >= siblings ? i % siblings == position : i == position % near_count;

@@ -89,12 +89,12 @@ static bool pack_rings(struct mesh *mesh, uint32_t wanted, uint32_t at, uint32_t
         give_lane_back(mesh, at, 0);
         return false;
     }
-    for (uint8_t next = 1; next < mesh->count; next++) {
+    for (uint32_t next = 1; next < mesh->count; next++) {
         if (mesh->lanes[at][next] == 0 || (visited >> next & 1u) != 0) {
             continue;
         }
         take_lane(mesh, at, next);
-        ring[position] = next;
+        ring[position] = (uint8_t)next;
         if (pack_rings(mesh, wanted, next, position + 1, visited | 1u << next)) {
             return true;
         }

@@ -211,7 +211,8 @@ static enum status read_name(struct machine *machine, const struct json *root, b
     } else if (json_has(root, "name")) {
         TRY(json_string(root, "name", &name, error));
     } else if (strchr(name, '*') == NULL && strlen(name) + 2 < MACHINE_NAME_BYTES) {
-        strcat(machine->name, "*"); /* a changed machine without a name of its own */
+        size_t length = strlen(name); /* a changed machine without a name of its own */
+        snprintf(machine->name + length, sizeof machine->name - length, "*");
         return STATUS_OK;
     }
     if (name[0] == '\0' || strlen(name) >= MACHINE_NAME_BYTES) {

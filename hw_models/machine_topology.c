@@ -244,7 +244,7 @@ static int compare_entries(const void *a, const void *b)
 static enum status directory_build(struct machine *machine, const struct json *at, struct directory *directory,
                                    struct error *error)
 {
-    const struct machine_part **sorted = malloc((machine->part_count + 1) * sizeof *sorted);
+    const struct machine_part **sorted = malloc((machine->part_count + 1) * sizeof(const struct machine_part *));
     directory->order = malloc((machine->part_count + 1) * sizeof *directory->order);
     directory->parts = machine->parts;
     directory->count = machine->part_count;
@@ -255,7 +255,7 @@ static enum status directory_build(struct machine *machine, const struct json *a
     for (uint32_t i = 0; i < machine->part_count; i++) {
         sorted[i] = &machine->parts[i];
     }
-    qsort((void *)sorted, machine->part_count, sizeof(struct machine_part *), compare_entries);
+    qsort((void *)sorted, machine->part_count, sizeof(const struct machine_part *), compare_entries);
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < machine->part_count; i++) {
         directory->order[i] = (uint32_t)(sorted[i] - machine->parts);

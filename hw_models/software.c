@@ -207,8 +207,8 @@ static enum status add_source(struct software *software, const struct json *at, 
         return json_error(at, error, "field names are shorter than %zu bytes, sources than %zu", sizeof entry->field,
                           sizeof entry->source);
     }
-    strcpy(entry->field, field);
-    strcpy(entry->source, source);
+    snprintf(entry->field, sizeof entry->field, "%s", field);
+    snprintf(entry->source, sizeof entry->source, "%s", source);
     entry->estimated = estimated;
     software->source_count++;
     return STATUS_OK;
@@ -366,9 +366,9 @@ static enum status read_software(struct software *software, const struct json *r
         }
         TRY(load_named(software, base, depth + 1, error));
         snprintf(origin, sizeof origin, "changed from %.60s in %.100s", software->name, json_file(root));
-        if (!json_has(root, "name") && strlen(software->name) + 2 < sizeof software->name &&
-            strchr(software->name, '*') == NULL) {
-            strcat(software->name, "*");
+        size_t length = strlen(software->name);
+        if (!json_has(root, "name") && length + 2 < sizeof software->name && strchr(software->name, '*') == NULL) {
+            snprintf(software->name + length, sizeof software->name - length, "*");
         }
     }
     TRY(read_text(root, "name", partial, software->name, sizeof software->name, error));

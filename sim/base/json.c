@@ -446,6 +446,7 @@ enum status json_as_bool(const struct json *at, bool *value, struct error *error
 enum status json_as_string(const struct json *at, const char **value, struct error *error)
 {
     TRY(expect_type(at, JSON_STRING, error));
+    CHECK(at->node != NULL); /* a string is not missing */
     *value = at->node->valuestring;
     return STATUS_OK;
 }

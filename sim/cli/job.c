@@ -1,6 +1,7 @@
 #include "sim/cli/job.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -75,6 +76,31 @@ static bool show_progress(void *context, uint32_t done, uint32_t total)
     return true;
 }
 
+/* A step that does not fit is run once more with memory to spare, so that the result says what it would need and take. Capacities, and with them the schedule's
+ * hash, stay those of the machine. */
+static enum status run_with_memory_to_spare(struct job *job, const struct exec_options *options, struct error *error)
+{
+    struct schedule *s = &job->schedule;
+    struct hash hash = job->timeline.schedule_hash;
+    uint64_t *capacities = calloc(s->space_count + 1, sizeof *capacities);
+    if (capacities == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory");
+    }
+    timeline_explain(s, &job->timeline, &job->does_not_fit);
+    timeline_free(&job->timeline);
+    for (uint32_t i = 0; i < s->space_count; i++) {
+        capacities[i] = s->spaces[i].capacity_bytes;
+        s->spaces[i].capacity_bytes = UINT64_MAX;
+    }
+    enum status status = exec_sim.run(s, options, &job->timeline, error);
+    for (uint32_t i = 0; i < s->space_count; i++) {
+        s->spaces[i].capacity_bytes = capacities[i];
+    }
+    free(capacities);
+    job->timeline.schedule_hash = hash;
+    return status;
+}
+
 enum status job_execute(struct job *job, const struct cli_flags *flags, struct error *error)
 {
     struct progress progress = { .terminal = isatty(STDERR_FILENO) };
@@ -89,6 +115,9 @@ enum status job_execute(struct job *job, const struct cli_flags *flags, struct e
         .progress_context = &progress,
     };
     enum status status = exec_sim.run(&job->schedule, &options, &job->timeline, error);
+    if (status == STATUS_OK && job->timeline.outcome == TIMELINE_DOES_NOT_FIT) {
+        status = run_with_memory_to_spare(job, &options, error);
+    }
     if (progress.shown) {
         fputs(progress.terminal ? "\r\033[K" : "", stderr);
     }
@@ -102,6 +131,7 @@ enum status job_execute(struct job *job, const struct cli_flags *flags, struct e
         .cluster = &job->scenario.cluster,
         .software = &job->scenario.software,
         .precision = job->scenario.plan.precision,
+        .does_not_fit = job->does_not_fit.length > 0 ? job->does_not_fit.text : NULL,
     };
     return result_compute(&job->result, &job->input, error);
 }
@@ -109,6 +139,7 @@ enum status job_execute(struct job *job, const struct cli_flags *flags, struct e
 void job_free(struct job *job)
 {
     result_free(&job->result);
+    strbuf_free(&job->does_not_fit);
     timeline_free(&job->timeline);
     schedule_free(&job->schedule);
     scenario_free(&job->scenario);

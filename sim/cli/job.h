@@ -11,6 +11,8 @@ struct job {
     struct scenario scenario;
     struct schedule schedule;
     struct timeline timeline;
+    struct strbuf
+        does_not_fit; /* the reason, when the step does not fit; the timeline is then that of memory to spare */
     struct result result;
     struct result_input input; /* for the printers: borrows from the above */
 };

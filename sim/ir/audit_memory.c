@@ -99,6 +99,7 @@ static void own(struct auditor *a, const uint32_t *buffers, uint32_t count, uint
 static uint32_t collect(struct auditor *a, uint32_t first, uint32_t end)
 {
     uint32_t count = 0;
+    CHECK(a->events != NULL);
     for (uint32_t i = first; i < end; i++) {
         const struct sched_op *op = &a->s->ops[i];
         if (op->acquire_count != 0) {

@@ -568,7 +568,7 @@ static void backward(struct layer_builder *b)
     uint32_t output = live_open(b, layer_rows_bytes(b)); /* the gradient that comes in */
     if (post_norm(b)) {
         output = post_norm_half_backward(b, "ffn_norm_backward", output, ffn_inner_backward);
-        output = post_norm_half_backward(b, "attention_norm_backward", output, attention_inner_backward);
+        (void)post_norm_half_backward(b, "attention_norm_backward", output, attention_inner_backward);
     } else if (b->model->parallel_residual) {
         uint32_t ffn = norm_backward(b, "ffn_norm_backward", ffn_inner_backward(b), LIVE_NONE);
         uint32_t attention = attention_inner_backward(b);
@@ -576,7 +576,7 @@ static void backward(struct layer_builder *b)
         (void)norm_backward(b, "attention_norm_backward", attention, ffn);
     } else {
         output = norm_backward(b, "ffn_norm_backward", ffn_inner_backward(b), output);
-        output = norm_backward(b, "attention_norm_backward", attention_inner_backward(b), output);
+        (void)norm_backward(b, "attention_norm_backward", attention_inner_backward(b), output);
     }
     op_vector_gradients(b, "vector_gradient_add", vector_count(b), vector_elements(b));
 }

@@ -81,7 +81,7 @@ enum status model_check(const struct model *model, struct error *error)
         if (model->max_sequence != model_patches(model) + 1) {
             return error_set(
                 error, STATUS_BAD_INPUT, "max_sequence is %lld: an image of %lld patches makes a sequence of %lld",
-                (long long)model->max_sequence, (long long)model_patches(model), (long long)(model_patches(model) + 1));
+                (long long)model->max_sequence, (long long)model_patches(model), (long long)model_patches(model) + 1);
         }
     }
     if (model->classes > 0 && model->family == MODEL_BERT && !model->pooler) {

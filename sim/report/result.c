@@ -52,7 +52,7 @@ static void throughput(struct result *result, const struct result_input *input)
 {
     const struct schedule *s = input->schedule;
     double step = result->step_time_s;
-    if (!result->fits || step <= 0) {
+    if (!result->complete || step <= 0) {
         return;
     }
     double gpus = s->gpu_count > 0 ? s->gpu_count : 1;
@@ -249,13 +249,18 @@ static enum status compute_done(struct result *result, const struct result_input
 enum status result_compute(struct result *result, const struct result_input *input, struct error *error)
 {
     *result = (struct result){ .name = input->name, .schedule_hash = input->timeline->schedule_hash };
-    result->fits = input->timeline->outcome == TIMELINE_DONE;
-    result->step_time_s = result->fits ? s_from_ps(input->timeline->end_ps) : 0; /* a step that got stuck has none */
+    result->complete = input->timeline->outcome == TIMELINE_DONE;
+    result->fits = result->complete && input->does_not_fit == NULL;
+    result->step_time_s =
+        result->complete ? s_from_ps(input->timeline->end_ps) : 0; /* a step that got stuck has none */
     enum status status = STATUS_OK;
-    if (result->fits) {
+    if (result->complete) {
         status = compute_done(result, input, error);
     } else {
         timeline_explain(input->schedule, input->timeline, &result->outcome);
+    }
+    if (input->does_not_fit != NULL) {
+        strbuf_append(&result->outcome, input->does_not_fit);
     }
     if (status != STATUS_OK) {
         result_free(result);

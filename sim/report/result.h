@@ -64,6 +64,8 @@ enum { BOUNDS_MAX = 8 };
 struct result {
     const char *name; /* of the scenario; borrowed */
     bool fits;
+    bool
+        complete; /* the step was run to its end; when it does not fit: with memory to spare, so that times and peaks say what it would need */
     double step_time_s, samples_per_s, tokens_per_s, tokens_per_s_per_gpu;
     double model_tflops_per_gpu, hardware_tflops_per_gpu, mfu,
         hfu; /* against the dense peak of the compute precision */
@@ -85,6 +87,7 @@ struct result_input {
     const struct cluster *cluster;
     const struct software *software;
     enum dtype precision;
+    const char *does_not_fit; /* why the step does not fit, when `timeline` was run with memory to spare; else NULL */
 };
 
 enum status result_compute(struct result *result, const struct result_input *input, struct error *error);

@@ -60,7 +60,10 @@ static void headline(const struct result *result, const struct result_input *inp
                   input->cluster->machine->name, input->timeline->executor, input->schedule->op_count);
     if (!result->fits) {
         put_outcome(result, input, out);
-        return;
+        if (!result->complete) {
+            return;
+        }
+        strbuf_append(out, "  What follows is the same step with memory to spare: what it would need and take.\n\n");
     }
     strbuf_printf(out, "  step time          %s\n", text_time_ps(input->timeline->end_ps, a, sizeof a));
     strbuf_printf(out, "  throughput         %.4g samples/s, %.4g tokens/s (%.4g a GPU)\n", result->samples_per_s,
@@ -236,11 +239,11 @@ static void memory(const struct result *result, const struct result_input *input
     for (uint32_t i = 0; i < s->space_count; i++) {
         pinned = pinned || (s->spaces[i].parent != SCHED_NONE && input->timeline->spaces[i].peak_bytes > 0);
     }
-    strbuf_printf(out, "Memory at its peak%s (GiB%s%s)\n", result->fits ? "" : " until it got stuck",
+    strbuf_printf(out, "Memory at its peak%s (GiB%s%s)\n", result->complete ? "" : " until it got stuck",
                   pinned ? "; pinned memory lies inside host memory" : "",
-                  result->fits ? "" : "; reserved: as the whole step would");
+                  result->complete ? "" : "; reserved: as the whole step would");
     memory_rows(input, out);
-    if (result->fits) {
+    if (result->complete) {
         warn_of_fragmentation(input, out);
     }
     uint32_t fullest = SCHED_NONE;
@@ -307,11 +310,11 @@ static void what_binds(const struct result *result, struct strbuf *out)
 void result_print_summary(const struct result *result, const struct result_input *input, struct strbuf *out)
 {
     headline(result, input, out);
-    if (result->fits) {
+    if (result->complete) {
         where_time_goes(result, input, out);
     }
     memory(result, input, out);
-    if (result->fits) {
+    if (result->complete) {
         busiest_links(result, input, out);
         what_binds(result, out);
     }

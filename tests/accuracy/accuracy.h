@@ -79,9 +79,12 @@ static inline struct simulated simulate_and_visit(const char *text, simulated_vi
         timed = status == STATUS_OK;
     }
     if (status == STATUS_OK) {
-        struct result_input input = {
-            "row", &schedule, &timeline, &scenario.cluster, &scenario.software, scenario.plan.precision
-        };
+        struct result_input input = { .name = "row",
+                                      .schedule = &schedule,
+                                      .timeline = &timeline,
+                                      .cluster = &scenario.cluster,
+                                      .software = &scenario.software,
+                                      .precision = scenario.plan.precision };
         status = result_compute(&result, &input, &error);
     }
     if (status == STATUS_OK) {
