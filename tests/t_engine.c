@@ -170,6 +170,27 @@ static void test_parents_and_copies(void)
     end(&step);
 }
 
+/* Issue order frees x before it takes y, but their ops overlap: what is reserved is never below what was live. */
+static void test_reserved_holds_what_is_live(void)
+{
+    struct step step;
+    begin(&step, UINT64_MAX);
+    uint32_t x = buffer(&step, 60, BUFFER_ACTIVATION, 0), y = buffer(&step, 30, BUFFER_COMMUNICATION, 0);
+    delay(&step, step.compute, 100);
+    builder_acquire(step.b, x);
+    builder_release(step.b, x);
+    delay(&step, step.comm, 100);
+    builder_acquire(step.b, y);
+    builder_release(step.b, y);
+    if (run(&step, NULL)) {
+        struct error error = { 0 };
+        EXPECT_INT(step.timeline.spaces[0].peak_bytes, 90);
+        EXPECT_INT(reserved_fill(&step.schedule, NULL, step.timeline.spaces, &error), STATUS_OK);
+        EXPECT_INT(step.timeline.spaces[0].peak_reserved_bytes, 90);
+    }
+    end(&step);
+}
+
 /* Matched ops acquire all or nothing. */
 static void test_match_is_atomic(void)
 {
@@ -384,6 +405,6 @@ static void test_start_does_not_fit(void)
 }
 
 TEST_MAIN(TEST(test_order_and_dependencies), TEST(test_no_ops), TEST(test_memory_wait), TEST(test_does_not_fit),
-          TEST(test_start_does_not_fit), TEST(test_parents_and_copies), TEST(test_match_is_atomic),
-          TEST(test_fixed_collective), TEST(test_host_waits), TEST(test_deadlock), TEST(test_cancel),
-          TEST(test_executor))
+          TEST(test_start_does_not_fit), TEST(test_parents_and_copies), TEST(test_reserved_holds_what_is_live),
+          TEST(test_match_is_atomic), TEST(test_fixed_collective), TEST(test_host_waits), TEST(test_deadlock),
+          TEST(test_cancel), TEST(test_executor))

@@ -443,5 +443,28 @@ static void test_random_plans(void)
     EXPECT(done >= 200);
 }
 
-TEST_MAIN(TEST(test_bytes_per_parameter), TEST(test_eager_copies), TEST(test_tied_copy), TEST(test_uneven_stages),
-          TEST(test_in_flight), TEST(test_folding), TEST(test_detail), TEST(test_random_plans))
+/* Sizes beyond any memory: the message says which keys to lower, for one buffer and for all together. */
+static void test_too_many_bytes(void)
+{
+    static const char *const batches[] = {
+        "\"micro_batch\": 1048576, \"global_batch\": 1048576, \"sequence_length\": 1048576",
+        "\"micro_batch\": 1048576, \"global_batch\": 1073741824"
+    };
+    for (size_t i = 0; i < sizeof batches / sizeof batches[0]; i++) {
+        struct run run;
+        char text[512];
+        snprintf(text, sizeof text,
+                 "{\"model\": \"llama-3-8b\", \"machine\": \"dgx-a100-80gb\", \"gpus\": 8, \"training\": {%s}, "
+                 "\"parallel\": {\"tensor\": 8}}",
+                 batches[i]);
+        run_scenario(&run, text);
+        EXPECT_INT(run.status, STATUS_LIMIT);
+        EXPECT_TEXT(run.error.path, "$.training");
+        EXPECT_PART(run.error.message, "lower training.micro_batch");
+        run_free(&run);
+    }
+}
+
+TEST_MAIN(TEST(test_too_many_bytes), TEST(test_bytes_per_parameter), TEST(test_eager_copies), TEST(test_tied_copy),
+          TEST(test_uneven_stages), TEST(test_in_flight), TEST(test_folding), TEST(test_detail),
+          TEST(test_random_plans))

@@ -214,7 +214,7 @@ static void test_dgx1_cube_mesh(void)
         return;
     }
     for (int i = 0; i < 8; i++) {
-        char a[8], b[8];
+        char a[32], b[32];
         snprintf(a, sizeof a, "gpu%d", i);
         EXPECT_INT(lanes_at(&machine, a, LINK_NVLINK), 6);
         for (int k = 0; k < 8; k++) {

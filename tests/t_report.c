@@ -60,6 +60,34 @@ static void test_exposed_times_sum_to_the_step(void)
     }
 }
 
+/* Passes of two servers' stages that contention stretches: collectives merged into them are stretched alike, and never exposed for longer than busy. The allocator
+ * of neither holds less than what is live. */
+static void test_stretched_passes(void)
+{
+    static const char *const texts[] = {
+        "{\"model\": \"gpt3-1.7b\", \"machine\": \"dgx-a100-80gb\", \"nodes\": 2, \"software\": \"torchtitan\","
+        " \"training\": {\"global_batch\": 8}, \"parallel\": {\"tensor\": 8, \"pipeline\": 2}}",
+        "{\"model\": \"gpt2\", \"machine\": \"toy-2gpu\", \"software\": \"ideal\","
+        " \"training\": {\"global_batch\": 4}, \"parallel\": {\"pipeline\": 2}}",
+    };
+    for (uint32_t k = 0; k < sizeof texts / sizeof texts[0]; k++) {
+        struct report_run *run = calloc(1, sizeof *run);
+        if (report_run(run, texts[k])) {
+            for (uint32_t i = 0; i < run->result.stage_count; i++) {
+                const struct stage_times *times = &run->result.stages[i];
+                EXPECT(k > 0 || times->exposed_s[TIME_TENSOR_COMM] > 0);
+                EXPECT(times->busy_s[TIME_TENSOR_COMM] >=
+                       times->exposed_s[TIME_TENSOR_COMM] - sum_tolerance(run) * run->result.step_time_s);
+            }
+            for (uint32_t i = 0; i < run->schedule.space_count; i++) {
+                EXPECT(run->timeline.spaces[i].peak_reserved_bytes >= run->timeline.spaces[i].peak_bytes);
+            }
+        }
+        report_run_free(run);
+        free(run);
+    }
+}
+
 static void test_recomputation_is_told_apart(void)
 {
     struct report_run *run = calloc(1, sizeof *run);
@@ -495,6 +523,7 @@ static void expect_explanation(const struct report_run *run)
     explanation_print_text(&x, &out);
     EXPECT(!out.failed);
     EXPECT_PART(out.text, "== Kernels ==");
+    EXPECT_INT(strstr(out.text, "causal attention") != NULL, model->causal && run->scenario.software.flash_attention);
     strbuf_free(&out);
     out = (struct strbuf){ 0 };
     explanation_print_json(&x, &out);
@@ -536,7 +565,7 @@ static void test_text_table(void)
     strbuf_free(&out);
 }
 
-TEST_MAIN(TEST(test_exposed_times_sum_to_the_step), TEST(test_recomputation_is_told_apart),
+TEST_MAIN(TEST(test_exposed_times_sum_to_the_step), TEST(test_recomputation_is_told_apart), TEST(test_stretched_passes),
           TEST(test_traffic_by_class_sums_to_bytes), TEST(test_causes_of_a_bare_pipeline),
           TEST(test_link_series_hold_the_bytes), TEST(test_result_json), TEST(test_csv), TEST(test_rank_filter),
           TEST(test_files), TEST(test_explain), TEST(test_text_table), TEST(test_merged_collectives_leave_links_idle),

@@ -198,11 +198,9 @@ enum status reserved_fill(const struct schedule *schedule, const struct software
     TRY_OR_FAIL(prepare(&run, software, error));
     TRY_OR_FAIL(replay(&run, error));
     for (uint32_t i = 0; i < schedule->space_count; i++) {
-        uint8_t kind = schedule->spaces[i].kind;
-        uint64_t peak = spaces[i].peak_bytes, dry_peak = run.spaces[i].peak_bytes;
-        spaces[i].peak_reserved_bytes = kind == SPACE_DEVICE                      ? dry_peak
-                                        : kind == SPACE_PINNED && dry_peak > peak ? dry_peak
-                                                                                  : peak;
+        /* In time, ops of several queues live together that issue order frees one after another: never below live. */
+        uint64_t peak = spaces[i].peak_bytes, dry_peak = run.spaces[i].peak_bytes; /* 0 in host, storage */
+        spaces[i].peak_reserved_bytes = dry_peak > peak ? dry_peak : peak;
     }
     for (uint32_t i = 0; i < schedule->space_count; i++) {
         uint32_t parent = schedule->spaces[i].parent;

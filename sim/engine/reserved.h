@@ -2,11 +2,12 @@
  *
  *   device spaces   the software's allocator model (sim/core/blockalloc): block rounding, segments, splitting, one stream a queue. Buffers of class
  *                   runtime are outside of it and added as they are. When live bytes fit but segments do not (fragmentation), the peak exceeds the capacity.
- *   pinned spaces   blocks rounded up to powers of two and kept by the rank for reuse (PyTorch's pinned allocator; DESIGN.md section 4, point 8); never less than
- *                   what was live: copies in flight keep blocks that issue order would have reused
+ *   pinned spaces   blocks rounded up to powers of two and kept by the rank for reuse (PyTorch's pinned allocator; DESIGN.md section 4, point 8)
  *   host, storage   what is live, plus what pinned spaces inside hold beyond their live bytes
  *
- * Issue order, not time, decides: frameworks free on the host thread. A pure function of schedule and software. */
+ * Issue order, not time, decides: frameworks free on the host thread. But no peak is below what was live in time: where ops of several queues overlap, blocks
+ * that issue order frees and reuses are still in use (a receive into its buffer beside the pass before it, a copy in flight). So each peak is the greater
+ * of the dry run's and the live one: a pure function of schedule, software and live peaks. */
 #ifndef MEMWALL_ENGINE_RESERVED_H
 #define MEMWALL_ENGINE_RESERVED_H
 

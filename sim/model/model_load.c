@@ -255,7 +255,15 @@ static enum status load_beside(struct model *model, const struct json *value, co
             return load_file(model, beside, error);
         }
     }
-    return load_file(model, path, error);
+    if (file_exists(path)) {
+        return load_file(model, path, error);
+    }
+    struct error found; /* a file that is not there: say which key named it */
+    enum status status = load_file(model, path, &found);
+    if (status != STATUS_OK) {
+        status = json_error(value, error, "%s%s%s", found.file, found.file[0] != '\0' ? ": " : "", found.message);
+    }
+    return status;
 }
 
 enum status model_from_json(struct model *model, const struct json *value, struct error *error)

@@ -115,6 +115,7 @@ struct lowering {
     struct layer_graph graphs[LAYER_KIND_COUNT];
     uint32_t stages, virtual_stages, micro_batches, tensor, data, context; /* degrees */
     uint32_t replicas;                                                     /* data * context: the data-parallel group */
+    double buffer_bytes;                                                   /* of all buffers so far */
     double boundary_send_bytes; /* one micro-batch across a stage boundary, per device */
     bool fold;
     struct rank_state *rank;                      /* the open one */

@@ -84,11 +84,31 @@ uint32_t lower_queue(struct lowering *l, enum queue_class queue_class)
     return *queue;
 }
 
+/* All buffers of a schedule together have less than 2^63 bytes (sched_verify): half of it keeps a rounded sum below. */
+#define BUFFER_BYTES_MAX 0x1p62
+
+static void refuse_bytes(struct lowering *l, const char *label, double bytes)
+{
+    if (l->status == STATUS_OK) {
+        l->status = error_at(l->error, STATUS_LIMIT, NULL, "$.training",
+                             "buffer \"%s\" of %.4g bytes, %.4g bytes in all buffers of a step: allowed are less than "
+                             "2^53 (9.007e+15) in one and 2^62 (4.612e+18) in all; lower training.micro_batch, "
+                             "training.sequence_length or training.global_batch",
+                             label, bytes, l->buffer_bytes);
+    }
+}
+
 uint32_t lower_buffer(struct lowering *l, enum space_kind kind, double bytes, enum buffer_class buffer_class,
                       uint8_t flags, const char *label)
 {
     uint32_t copies = kind == SPACE_DEVICE ? 1 : l->rank->host_copies;
-    return builder_buffer(l->builder, lower_space(l, kind), (uint64_t)ceil(bytes), copies, buffer_class, flags,
+    bytes = ceil(bytes);
+    l->buffer_bytes += bytes * copies;
+    if (bytes > (double)SCHED_INTEGER_MAX || l->buffer_bytes > BUFFER_BYTES_MAX) {
+        refuse_bytes(l, label, bytes);
+        bytes = 0; /* nobody reads the schedule, but (uint64_t) of more is undefined */
+    }
+    return builder_buffer(l->builder, lower_space(l, kind), (uint64_t)bytes, copies, buffer_class, flags,
                           builder_label(l->builder, label));
 }
 

@@ -123,18 +123,21 @@ static void charge_inside(const struct tracer *t, uint32_t index)
         return;
     }
     const struct op_cost *cost = &t->costs->costs[t->costs->op_costs[index]];
-    double late_s = 0, exposed_s = 0;
+    double late_s = 0, exposed_s = 0, collective_s = 0;
     if (times->end_ps == times->issued_ps + cost->issue_tail_ps) { /* the last launches set the end */
         late_s = s_from_ps(times->end_ps - times->start_ps - times->alone_ps);
         late_s = late_s > 0 ? late_s : 0;
     }
     if (cost->work_ps > 0) {
-        exposed_s = (ran_s - late_s) * ((double)cost->exposed_collective_ps / (double)cost->work_ps);
+        /* What stretched the op (contention) stretched all of its inside alike, hidden collectives too. */
+        double stretch = (ran_s - late_s) / (double)cost->work_ps;
+        exposed_s = stretch * (double)cost->exposed_collective_ps;
+        collective_s = stretch * (double)cost->collective_ps;
     }
     t->times->exposed_s[TIME_HOST_ISSUE] += late_s;
     t->times->exposed_s[TIME_TENSOR_COMM] += exposed_s;
     t->times->exposed_s[own] += ran_s - late_s - exposed_s;
-    t->times->busy_s[TIME_TENSOR_COMM] += s_from_ps(cost->collective_ps);
+    t->times->busy_s[TIME_TENSOR_COMM] += collective_s;
     t->times->busy_s[own] += ran_s - late_s - exposed_s;
 }
 

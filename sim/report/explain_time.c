@@ -32,6 +32,12 @@ void explain_flops(struct explainer *e)
         explain_text(e, "B %lld, s %lld, l %lld, h %lld, V %lld", (long long)p->global_batch,
                      (long long)p->sequence_length, (long long)m->layers, (long long)m->hidden, (long long)m->vocab),
         "Narayanan et al. 2021 (SC21), eq. 3; Korthikanti et al. 2022, eq. 7");
+    if (m->causal && e->from->scenario->software.flash_attention) {
+        explain_word(e, "causal attention",
+                     "model FLOPs count the whole square of scores, as Megatron does; fused causal kernels execute "
+                     "half of it, so that hardware FLOPs can be below model FLOPs",
+                     NULL);
+    }
     const char *field = explain_text(e, "gpu.peak_TFLOPS.%s", dtype_word(p->precision));
     const struct machine_source *source = machine_source_of(&e->from->scenario->machine, field);
     explain_value(e, "peak of one GPU", gpu->peak_flops[p->precision], "FLOP/s", NULL, field,
