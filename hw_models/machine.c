@@ -9,7 +9,7 @@
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 
-enum { BASE_DEPTH_MAX = 4, NAMES_MAX = 256 };
+enum { BASE_DEPTH_MAX = 4 };
 #define MACHINE_FILE_BYTES_MAX ((size_t)4 << 20)
 #define MACHINE_SCHEMA         "memwall.machine/1"
 
@@ -273,45 +273,17 @@ static enum status read_machine(struct machine *machine, const struct json *root
     return read_provenance(machine, root, error);
 }
 
-static bool is_path(const char *name)
-{
-    size_t length = strlen(name);
-    return strchr(name, '/') != NULL || strcmp(name, "-") == 0 ||
-           (length > 5 && strcmp(name + length - 5, ".json") == 0);
-}
-
-static enum status open_named(struct json_document **document, const char *name, struct error *error)
-{
-    if (is_path(name)) {
-        return json_load(document, name, MACHINE_FILE_BYTES_MAX, error);
-    }
-    const char *names[NAMES_MAX];
-    uint32_t count = embedded_machine_count < NAMES_MAX ? embedded_machine_count : NAMES_MAX;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct embedded_file *file = &embedded_machines[i];
-        names[i] = file->name;
-        if (strcmp(file->name, name) == 0) {
-            char label[MACHINE_NAME_BYTES + 32];
-            snprintf(label, sizeof label, "hw_models/machines/%.60s.json", name);
-            return json_parse(document, (const char *)file->text, file->length, label, error);
-        }
-    }
-    const char *nearest = nearest_word(name, names, count);
-    if (nearest != NULL) {
-        return error_set(
-            error, STATUS_NOT_FOUND,
-            "no machine is called \"%.60s\"; did you mean \"%s\"? (memwall list machines; a path has a '/')", name,
-            nearest);
-    }
-    return error_set(error, STATUS_NOT_FOUND,
-                     "no machine is called \"%.60s\" (memwall list machines; a path has a '/')", name);
-}
+static const struct embedded_library LIBRARY = { .files = embedded_machines,
+                                                 .count = &embedded_machine_count,
+                                                 .folder = "machines",
+                                                 .noun = "machine",
+                                                 .bytes_max = MACHINE_FILE_BYTES_MAX };
 
 static enum status load_named(struct machine *machine, const char *name, int depth, struct error *error)
 {
     struct json_document *document = NULL;
     struct json root;
-    TRY(open_named(&document, name, error));
+    TRY(embedded_open(&LIBRARY, name, &document, error));
     json_root(document, &root);
     enum status status = read_machine(machine, &root, depth, error);
     json_free(document);
@@ -337,12 +309,7 @@ enum status machine_from_json(struct machine *machine, const struct json *value,
         const char *name;
         TRY(json_as_string(value, &name, error));
         status = load_named(machine, name, 0, &inner);
-        if (status == STATUS_NOT_FOUND) {
-            /* Say where the name stands. */
-            status = json_error(value, error, "%s%s%s", inner.file, inner.file[0] != '\0' ? ": " : "", inner.message);
-        } else if (status != STATUS_OK && error != NULL) {
-            *error = inner;
-        }
+        status = embedded_answer(value, status, &inner, error); /* say where the name stands */
     } else {
         status = read_machine(machine, value, 0, error);
     }

@@ -10,7 +10,7 @@
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 
-enum { BASE_DEPTH_MAX = 4, NAMES_MAX = 128, SECTION_KEYS_MAX = 24, HARMONIC_EXACT = 16 };
+enum { BASE_DEPTH_MAX = 4, SECTION_KEYS_MAX = 24, HARMONIC_EXACT = 16 };
 #define SOFTWARE_FILE_BYTES_MAX ((size_t)1 << 20)
 #define SOFTWARE_SCHEMA         "memwall.software/1"
 
@@ -380,38 +380,17 @@ static enum status read_software(struct software *software, const struct json *r
     return read_provenance(software, root, error);
 }
 
-static enum status open_named(struct json_document **document, const char *name, struct error *error)
-{
-    size_t length = strlen(name);
-    if (strchr(name, '/') != NULL || (length > 5 && strcmp(name + length - 5, ".json") == 0)) {
-        return json_load(document, name, SOFTWARE_FILE_BYTES_MAX, error);
-    }
-    const char *names[NAMES_MAX];
-    uint32_t count = embedded_software_count < NAMES_MAX ? embedded_software_count : NAMES_MAX;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct embedded_file *file = &embedded_software[i];
-        names[i] = file->name;
-        if (strcmp(file->name, name) == 0) {
-            char label[128];
-            snprintf(label, sizeof label, "hw_models/software/%.60s.json", name);
-            return json_parse(document, (const char *)file->text, file->length, label, error);
-        }
-    }
-    const char *nearest = nearest_word(name, names, count);
-    if (nearest != NULL) {
-        return error_set(error, STATUS_NOT_FOUND,
-                         "no software model is called \"%.60s\"; did you mean \"%s\"? (memwall list software)", name,
-                         nearest);
-    }
-    return error_set(error, STATUS_NOT_FOUND,
-                     "no software model is called \"%.60s\" (memwall list software; a path has a '/')", name);
-}
+static const struct embedded_library LIBRARY = { .files = embedded_software,
+                                                 .count = &embedded_software_count,
+                                                 .folder = "software",
+                                                 .noun = "software model",
+                                                 .bytes_max = SOFTWARE_FILE_BYTES_MAX };
 
 static enum status load_named(struct software *software, const char *name, int depth, struct error *error)
 {
     struct json_document *document = NULL;
     struct json root;
-    TRY(open_named(&document, name, error));
+    TRY(embedded_open(&LIBRARY, name, &document, error));
     json_root(document, &root);
     enum status status = read_software(software, &root, depth, error);
     json_free(document);
@@ -437,11 +416,7 @@ enum status software_from_json(struct software *software, const struct json *val
         const char *name;
         TRY(json_as_string(value, &name, error));
         status = load_named(software, name, 0, &inner);
-        if (status == STATUS_NOT_FOUND) {
-            status = json_error(value, error, "%s%s%s", inner.file, inner.file[0] != '\0' ? ": " : "", inner.message);
-        } else if (status != STATUS_OK && error != NULL) {
-            *error = inner;
-        }
+        status = embedded_answer(value, status, &inner, error); /* say where the name stands */
     } else {
         status = read_software(software, value, 0, error);
     }
