@@ -243,9 +243,9 @@ int main(int argc, char **argv)
     bad += errors_print(&core, 0.15);
     bad += errors_print(&first, 0.20);
     printf("shown, not judged:\n");
-    errors_print(&titan_fp8, 1);
-    errors_print(&weak, 1);
-    errors_print(&ptd, 1);
-    errors_print(&scale, 1);
+    errors_print(&titan_fp8, SHOWN_ONLY);
+    errors_print(&weak, SHOWN_ONLY);
+    errors_print(&ptd, SHOWN_ONLY);
+    errors_print(&scale, SHOWN_ONLY);
     return bad > 0;
 }
