@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/base/file.h"
 #include "sim/base/json.h"
 
 enum common_flag {
@@ -32,7 +34,7 @@ struct common {
 static const struct common COMMON[] = {
     { "set", "PATH=VALUE", "change a key of the scenario, e.g. --set parallel.tensor=4 (repeatable)", FLAG_SET },
     { "json", NULL, "print one JSON document instead of text", FLAG_JSON },
-    { "out", "DIR", "write traces, CSV files and plots into DIR", FLAG_OUT },
+    { "out", "DIR", "write the answer into DIR (run: traces, CSV files and plots)", FLAG_OUT },
     { "executor", "NAME", "sim (default)", FLAG_EXECUTOR },
     { "detail", "op|layer|stage", "how finely the schedule is cut (default layer; op: every kernel and collective)",
       FLAG_DETAIL },
@@ -57,7 +59,7 @@ static bool heeds(const struct cli_command *command, enum common_flag code)
     case FLAG_SET:
     case FLAG_DETAIL:
     case FLAG_NO_FOLD: return command->takes_scenario;
-    case FLAG_OUT: return command->takes_out;
+    case FLAG_OUT:
     case FLAG_JSON:
     case FLAG_EXECUTOR:
     case FLAG_QUIET:
@@ -247,6 +249,27 @@ enum exit_code cli_complain(const struct error *error)
     case STATUS_COUNT: break;
     }
     return EXIT_FAILED;
+}
+
+enum exit_code cli_answer(const struct cli_flags *flags, const char *name, struct strbuf *out, enum exit_code code)
+{
+    if (flags->out != NULL && !out->failed) {
+        char path[PATH_MAX];
+        struct error error = { 0 };
+        enum status status = folder_make(flags->out, &error);
+        if (status == STATUS_OK && snprintf(path, sizeof path, "%s/%s.%s", flags->out, name,
+                                            flags->json ? "json" : "txt") >= (int)sizeof path) {
+            status = error_set(&error, STATUS_IO, "--out: the path is too long");
+        }
+        if (status == STATUS_OK) {
+            status = file_write(path, out->text != NULL ? out->text : "", out->length, &error);
+        }
+        if (status != STATUS_OK) {
+            strbuf_free(out);
+            return cli_complain(&error);
+        }
+    }
+    return cli_print(out, code);
 }
 
 enum exit_code cli_print(struct strbuf *out, enum exit_code code)

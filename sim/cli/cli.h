@@ -38,7 +38,6 @@ struct cli_command {
     const char *name, *usage, *summary, *help;
     uint32_t positional_min, positional_max;
     bool takes_scenario; /* --set, --detail, --no-fold */
-    bool takes_out;      /* --out */
     enum exit_code (*run)(int argc, char **argv);
 };
 
@@ -53,6 +52,8 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, struct 
 enum exit_code cli_complain(const struct error *error);
 /* "memwall 0.1 ..." */
 void cli_print_version(void);
+/* The answer of a command: with --out also into DIR/NAME.json or .txt; then as cli_print. */
+enum exit_code cli_answer(const struct cli_flags *flags, const char *name, struct strbuf *out, enum exit_code code);
 /* Print to standard output and free; a short write is an error. */
 enum exit_code cli_print(struct strbuf *out, enum exit_code code);
 /* A number of a flag; complains and returns false when it is none or out of range. */

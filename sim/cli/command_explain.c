@@ -50,7 +50,7 @@ static enum exit_code run(int argc, char **argv)
         } else {
             explanation_print_text(&explanation, &out);
         }
-        code = cli_print(&out, job.result.fits ? EXIT_DONE : EXIT_DOES_NOT_FIT);
+        code = cli_answer(&flags, "explain", &out, job.result.fits ? EXIT_DONE : EXIT_DOES_NOT_FIT);
     }
     explanation_free(&explanation);
     job_free(&job);

@@ -706,5 +706,5 @@ static enum exit_code run(int argc, char **argv)
         strbuf_free(&out);
         return cli_complain(&error);
     }
-    return cli_print(&out, EXIT_DONE);
+    return cli_answer(&flags, "list", &out, EXIT_DONE);
 }

@@ -202,7 +202,7 @@ static bool read_request(const struct arguments *a, struct bare_pipeline_request
            take_time("hop", a->hop, 0, &request->hop);
 }
 
-static enum exit_code run_pipeline(const struct bare_pipeline_request *request, bool json)
+static enum exit_code run_pipeline(const struct bare_pipeline_request *request, const struct cli_flags *flags)
 {
     struct schedule schedule = { 0 };
     struct timeline timeline = { 0 };
@@ -221,7 +221,7 @@ static enum exit_code run_pipeline(const struct bare_pipeline_request *request, 
     if (status != STATUS_OK) {
         code = cli_complain(&error);
     } else {
-        if (json) {
+        if (flags->json) {
             bare_pipeline_print_json(&result, &out);
             if (out.length > 0 && out.text[out.length - 1] != '\n') {
                 strbuf_char(&out, '\n');
@@ -229,7 +229,7 @@ static enum exit_code run_pipeline(const struct bare_pipeline_request *request, 
         } else {
             print_text(request, &schedule, &timeline, &result, &out);
         }
-        code = cli_print(&out, EXIT_DONE);
+        code = cli_answer(flags, "pipeline", &out, EXIT_DONE);
     }
     bare_pipeline_result_free(&result);
     timeline_free(&timeline);
@@ -259,5 +259,5 @@ static enum exit_code run(int argc, char **argv)
     if (!read_request(&a, &request)) {
         return EXIT_BAD_INPUT;
     }
-    return run_pipeline(&request, flags.json);
+    return run_pipeline(&request, &flags);
 }

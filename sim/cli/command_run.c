@@ -21,7 +21,6 @@ const struct cli_command command_run = {
     .positional_min = 1,
     .positional_max = 1,
     .takes_scenario = true,
-    .takes_out = true,
     .run = run,
 };
 

@@ -44,7 +44,7 @@ static enum exit_code run(int argc, char **argv)
     struct strbuf out = { 0 };
     if (ops != NULL) {
         print_ops(&out);
-        return cli_print(&out, EXIT_DONE);
+        return cli_answer(&flags, "opcodes", &out, EXIT_DONE);
     }
     struct job job = { 0 };
     struct error error = { 0 };
@@ -69,7 +69,7 @@ static enum exit_code run(int argc, char **argv)
         } else {
             schedule_print_text(&job.schedule, &out);
         }
-        code = cli_print(&out, EXIT_DONE);
+        code = cli_answer(&flags, "schedule", &out, EXIT_DONE);
     }
     strbuf_free(&out);
     job_free(&job);

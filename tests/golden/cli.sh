@@ -126,8 +126,14 @@ run 1 run "$folder/small.json" --trace-ranks 0
 complains "it needs --out"
 run 1 list models --set model=gpt2
 complains "no use for --set"
-run 1 pipeline --order 1f1b --stages 2 --microbatches 2 --out "$folder/none"
-complains "no use for --out"
+# --out is common: what other commands than run answer lies there too.
+run 0 pipeline --order 1f1b --stages 2 --microbatches 2 --json --out "$folder/answers"
+run 0 explain "$folder/small.json" --out "$folder/answers"
+run 0 schedule "$folder/small.json" --out "$folder/answers"
+run 0 list models --json --out "$folder/answers"
+for file in pipeline.json explain.txt schedule.txt list.json; do
+    [ -s "$folder/answers/$file" ] && echo "ok   $file is in the folder" || { echo "FAIL $file is not in the folder"; failures=$((failures + 1)); }
+done
 run 1 schedule "$folder/small.json" --executor cuda
 complains "not built in"
 run 0 run --version
