@@ -53,6 +53,8 @@ test)
     install_missing "${packages[@]}" "${test_packages[@]}"
     build release
     ctest --preset release
+    echo "accuracy against measured data (limits were enforced by the tests above):"
+    tests/accuracy/table.sh build
     build asan
     ctest --preset asan -LE "accuracy|lint"
     demo

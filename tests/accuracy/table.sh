@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The accuracy table of the README: run from the repository root after a build. `tests/accuracy/table.sh [build folder]`.
 set -u
+cd "$(dirname "$0")/../.."
 build=${1:-build}
 for program in a_steps a_other_steps a_memory a_kernels a_collectives; do
     MEMWALL_SHARED=${MEMWALL_SHARED:-../shared} "$build/tests/$program" | grep 'mean' || echo "$program: no data"
