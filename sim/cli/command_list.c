@@ -146,6 +146,29 @@ static void curves_json(struct json_writer *w, const struct machine *m)
     jw_end(w);
 }
 
+static void section_end(struct json_writer *w, const char *open)
+{
+    if (open[0] != '\0') {
+        jw_end(w);
+    }
+}
+
+/* A scalar of a file, in the object of its section: `open` is the section being written ("": none). */
+static void section_field(struct json_writer *w, const char **open, const char *section, const char *key,
+                          const char *text, double value)
+{
+    if (strcmp(*open, section) != 0) {
+        section_end(w, *open);
+        jw_object(w, section);
+        *open = section;
+    }
+    if (text != NULL) {
+        jw_string(w, key, text);
+    } else {
+        jw_real(w, key, value);
+    }
+}
+
 /* The scalars as the machine's file names them, grouped by section. */
 static void machine_fields_json(struct json_writer *w, const struct machine *m)
 {
@@ -156,22 +179,9 @@ static void machine_fields_json(struct json_writer *w, const struct machine *m)
         if (field.section[0] == '\0' || strchr(field.section, '.') != NULL) {
             continue; /* title, year, peaks: already there */
         }
-        if (strcmp(open, field.section) != 0) {
-            if (open[0] != '\0') {
-                jw_end(w);
-            }
-            jw_object(w, field.section);
-            open = field.section;
-        }
-        if (field.text != NULL) {
-            jw_string(w, field.key, field.text);
-        } else {
-            jw_real(w, field.key, field.value);
-        }
+        section_field(w, &open, field.section, field.key, field.text, field.value);
     }
-    if (open[0] != '\0') {
-        jw_end(w);
-    }
+    section_end(w, open);
 }
 
 static double peak(const struct machine *m, enum dtype dtype)
@@ -299,22 +309,9 @@ static void software_json(struct json_writer *w, const struct software *s)
         if (field.section[0] == '\0') {
             continue;
         }
-        if (strcmp(open, field.section) != 0) {
-            if (open[0] != '\0') {
-                jw_end(w);
-            }
-            jw_object(w, field.section);
-            open = field.section;
-        }
-        if (field.text != NULL) {
-            jw_string(w, field.key, field.text);
-        } else {
-            jw_real(w, field.key, field.value);
-        }
+        section_field(w, &open, field.section, field.key, field.text, field.value);
     }
-    if (open[0] != '\0') {
-        jw_end(w);
-    }
+    section_end(w, open);
     jw_array(w, "sources");
     for (uint32_t i = 0; i < s->source_count; i++) {
         jw_object(w, NULL);

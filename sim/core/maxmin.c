@@ -61,12 +61,6 @@ void maxmin_set_capacity(struct maxmin *solver, uint32_t resource, double capaci
     }
 }
 
-double maxmin_capacity(const struct maxmin *solver, uint32_t resource)
-{
-    CHECK(resource < solver->resource_count);
-    return solver->resources[resource].capacity;
-}
-
 double maxmin_used(const struct maxmin *solver, uint32_t resource)
 {
     CHECK(resource < solver->resource_count);

@@ -70,7 +70,6 @@ enum status maxmin_init(struct maxmin *solver, struct arena *arena, const struct
 /* A new resource; 0, 1, 2 ... in order. capacity >= 0 and finite. Resources stay. */
 uint32_t maxmin_add_resource(struct maxmin *solver, double capacity);
 void maxmin_set_capacity(struct maxmin *solver, uint32_t resource, double capacity);
-double maxmin_capacity(const struct maxmin *solver, uint32_t resource);
 /* What the variables use of it now, up to rounding. */
 double maxmin_used(const struct maxmin *solver, uint32_t resource);
 

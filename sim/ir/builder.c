@@ -67,14 +67,6 @@ void builder_free(struct builder *builder)
     }
 }
 
-void builder_reserve(struct builder *builder, uint32_t ops, uint32_t buffers, uint32_t operands, uint32_t dependencies)
-{
-    (void)ROOM(builder, ops, ops);
-    (void)ROOM(builder, buffers, buffers);
-    (void)ROOM(builder, operands, operands);
-    (void)ROOM(builder, dependencies, dependencies);
-}
-
 /* -- labels -- */
 
 static uint32_t label_n(struct builder *b, const char *text, size_t length)

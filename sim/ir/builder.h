@@ -22,9 +22,6 @@ struct builder;
 
 struct builder *builder_new(void);          /* NULL when memory is out */
 void builder_free(struct builder *builder); /* only when not finished; NULL is fine */
-/* Expected counts, so that arrays grow once. Optional. */
-void builder_reserve(struct builder *builder, uint32_t ops, uint32_t buffers, uint32_t operands, uint32_t dependencies);
-
 uint32_t builder_label(struct builder *builder, const char *text); /* shared */
 uint32_t builder_label_format(struct builder *builder, const char *format, ...) __attribute__((format(printf, 2, 3)));
 uint32_t builder_space(struct builder *builder, enum space_kind kind, uint32_t location, uint64_t capacity_bytes,

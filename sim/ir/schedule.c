@@ -63,12 +63,6 @@ enum work_kind opcode_work(enum opcode opcode)
     return opcode_row(opcode)->work;
 }
 
-bool opcode_allows_work(enum opcode opcode, enum work_kind kind)
-{
-    enum work_kind own = opcode_work(opcode);
-    return kind == own || (kind == WORK_FIXED && own != WORK_NONE);
-}
-
 enum match_rule opcode_match(enum opcode opcode)
 {
     return opcode_row(opcode)->match;

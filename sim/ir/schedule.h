@@ -257,9 +257,7 @@ const char *sched_op_text(const struct schedule *schedule, uint32_t op, char *bu
 /* Table look-ups. */
 const char *opcode_word(enum opcode opcode);
 const char *opcode_summary(enum opcode opcode);
-enum work_kind opcode_work(enum opcode opcode);
-/* The opcode's own work kind, or WORK_FIXED in its place. */
-bool opcode_allows_work(enum opcode opcode, enum work_kind kind);
+enum work_kind opcode_work(enum opcode opcode); /* or WORK_FIXED in its place */
 enum match_rule opcode_match(enum opcode opcode);
 bool opcode_allows_queue(enum opcode opcode, enum queue_class queue_class);
 const char *queue_class_word(enum queue_class queue_class);
