@@ -20,8 +20,8 @@
 
 struct builder;
 
-struct builder *builder_new(void);          /* NULL when memory is out */
-void builder_free(struct builder *builder); /* only when not finished; NULL is fine */
+struct builder *builder_new(void);                                 /* NULL when memory is out */
+void builder_free(struct builder *builder);                        /* only when not finished; NULL is fine */
 uint32_t builder_label(struct builder *builder, const char *text); /* shared */
 uint32_t builder_label_format(struct builder *builder, const char *format, ...) __attribute__((format(printf, 2, 3)));
 uint32_t builder_space(struct builder *builder, enum space_kind kind, uint32_t location, uint64_t capacity_bytes,
