@@ -82,6 +82,7 @@ static enum status run(const struct schedule *schedule, const struct exec_option
 
 const struct executor exec_sim = {
     .abi = EXECUTOR_ABI,
+    .capabilities = 0,
     .name = "sim",
     .summary = "simulates the step on the described cluster",
     .supports = supports,

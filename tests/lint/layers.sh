@@ -13,6 +13,9 @@ sim/plan/ 4
 strategies/ 4
 sim/exec.h 5
 sim/engine/exec_sim 5
+validate/dispatch/ 5
+validate/exec_host/ 5
+validate/exec_cuda/ 5
 strategies/planners/ 6
 plots/ 7
 sim/report/ 7
