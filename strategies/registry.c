@@ -9,10 +9,9 @@
 enum { LIST_BYTES = 512 };
 
 static const struct pipeline_order *const ORDERS[] = {
-    &order_gpipe,
-    &order_1f1b,
-    &order_dapple_pb,
-    &order_interleaved,
+    &order_gpipe,         &order_1f1b,   &order_dapple_pb, &order_interleaved, &order_zb_h1,    &order_zb_h2,
+    &order_zb_v,          &order_v_half, &order_v_min,     &order_chimera,     &order_dualpipe, &order_pipedream,
+    &order_pipedream_2bw, &order_lsps_a, &order_lsps_b,    &order_lsps_c,
 };
 
 static const struct memory_policy *const POLICIES[] = {

@@ -4,7 +4,9 @@
 
 #include "sim/plan/order.h"
 
-extern const struct pipeline_order order_gpipe, order_1f1b, order_dapple_pb, order_interleaved;
+extern const struct pipeline_order order_gpipe, order_1f1b, order_dapple_pb, order_interleaved, order_zb_h1,
+    order_zb_h2, order_zb_v, order_v_half, order_v_min, order_chimera, order_dualpipe, order_pipedream,
+    order_pipedream_2bw, order_lsps_a, order_lsps_b, order_lsps_c;
 
 /* Shared by the one-forward-one-backward family: `warm_up` forwards, then pairs (F, B) while forwards remain, then the remaining backwards. */
 uint32_t order_one_f_one_b(uint32_t micro_batches, uint32_t warm_up, struct order_step *steps);

@@ -1,0 +1,61 @@
+/* Asynchronous pipelines: 1F1B without a flush.
+ *
+ * PipeDream (Narayanan et al., SOSP 2019) changes the weights after every backward and keeps the version with which each micro-batch in flight went forward: p - s of them. Period tF + tB.
+ * PipeDream-2BW (Narayanan et al., ICML 2021) accumulates a batch and keeps two versions. What steps from one flush to the next costs is the fill; with N micro-batches the makespan is
+ * (N + p - 1)(tF + tB). */
+#include "sim/plan/order.h"
+#include "strategies/orders/orders.h"
+
+static uint32_t build(const struct order_request *request, uint32_t stage, struct order_step *steps)
+{
+    return order_one_f_one_b(request->micro_batches, request->stages - stage - 1, steps);
+}
+
+static uint32_t stashed_versions(const struct order_request *request, uint32_t stage)
+{
+    return request->stages - stage;
+}
+
+static uint32_t two_versions(const struct order_request *request, uint32_t stage)
+{
+    (void)request;
+    (void)stage;
+    return 2;
+}
+
+static enum status check_2bw(const struct order_request *request, struct error *error)
+{
+    if (request->micro_batches < request->stages) {
+        return error_set(
+            error, STATUS_BAD_INPUT,
+            "%u micro-batches in %u stages: pipedream-2bw needs at least as many micro-batches as stages, or "
+            "two versions are not enough; the nearest is %u",
+            request->micro_batches, request->stages, request->stages);
+    }
+    return STATUS_OK;
+}
+
+const struct pipeline_order order_pipedream = {
+    .abi = PIPELINE_ORDER_ABI,
+    .name = "pipedream",
+    .summary = "asynchronous 1F1B: no flush, p - s versions of the weights",
+    .paper = "Narayanan et al., PipeDream, SOSP 2019",
+    .asynchronous = true,
+    .virtual_stages = 1,
+    .model_replicas = 1,
+    .build = build,
+    .weight_versions = stashed_versions,
+};
+
+const struct pipeline_order order_pipedream_2bw = {
+    .abi = PIPELINE_ORDER_ABI,
+    .name = "pipedream-2bw",
+    .summary = "asynchronous 1F1B, gradients accumulated over a batch: two versions of the weights",
+    .paper = "Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training, ICML 2021",
+    .asynchronous = true,
+    .virtual_stages = 1,
+    .model_replicas = 1,
+    .check = check_2bw,
+    .build = build,
+    .weight_versions = two_versions,
+};
