@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plots/pipeline_picture.h"
+#include "sim/base/check.h"
+#include "sim/base/file.h"
 #include "sim/cli/cli.h"
 #include "sim/exec.h"
 #include "sim/plan/bare_pipeline.h"
@@ -27,7 +30,8 @@ const struct cli_command command_pipeline = {
 enum { GRID_WIDTH_MAX = 160, GRID_COLUMNS_MAX = 4096, CELL_BYTES = 24 };
 
 struct arguments {
-    const char *order, *stages, *micro_batches, *forward, *backward, *weight, *hop, *virtual_stages;
+    const char *order, *compare, *stages, *micro_batches, *forward, *backward, *weight, *hop, *virtual_stages,
+        *parameters, *svg;
 };
 
 /* ---- the picture ---- */
@@ -170,20 +174,44 @@ static bool take_time(const char *flag, const char *text, double minimum, double
     return text == NULL || cli_number(flag, text, minimum, BARE_TIME_MAX, value);
 }
 
-static bool read_request(const struct arguments *a, struct bare_pipeline_request *request)
+/* "NAME=VALUE,..." as the keys of an order's own parameters. */
+static bool take_parameters(const char *text, struct bare_pipeline_request *request)
+{
+    struct strbuf json = { 0 };
+    struct error error = { 0 };
+    strbuf_char(&json, '{');
+    for (const char *at = text; at != NULL && *at != '\0';) {
+        size_t length = strcspn(at, ","), name = strcspn(at, "=,");
+        const char *value = at + name + 1;
+        size_t value_length = length > name ? length - name - 1 : 0;
+        bool bare = value_length > 0 && (strchr("-0123456789", *value) != NULL || strncmp(value, "true", 4) == 0 ||
+                                         strncmp(value, "false", 5) == 0);
+        strbuf_printf(&json, "%s\"%.*s\":%s%.*s%s", json.length > 1 ? "," : "", (int)name, at, bare ? "" : "\"",
+                      (int)value_length, value, bare ? "" : "\"");
+        at += length + (at[length] == ',');
+    }
+    strbuf_char(&json, '}');
+    struct json_document *document = NULL;
+    struct json root;
+    enum status status = json_parse(&document, json.text, json.length, "--parameters", &error);
+    if (status == STATUS_OK) {
+        json_root(document, &root);
+        status = parameters_read(request->order->parameters, request->order->parameter_count, &root, NULL,
+                                 &request->order_request.parameters, &error);
+        json_free(document);
+    }
+    strbuf_free(&json);
+    if (status != STATUS_OK) {
+        cli_complain(&error);
+    }
+    return status == STATUS_OK;
+}
+
+static bool read_request(const struct arguments *a, const char *order, struct bare_pipeline_request *request)
 {
     struct error error = { 0 };
-    const struct {
-        const char *flag, *value;
-    } needed[] = { { "order", a->order }, { "stages", a->stages }, { "microbatches", a->micro_batches } };
-    for (int i = 0; i < 3; i++) {
-        if (needed[i].value == NULL) {
-            fprintf(stderr, "memwall pipeline: --%s is missing\nmemwall pipeline --help says more\n", needed[i].flag);
-            return false;
-        }
-    }
     *request = (struct bare_pipeline_request){
-        .order = registry_order(a->order, &error), .forward = 1, .backward = 2, .has_weight_gradient = a->weight != NULL
+        .order = registry_order(order, &error), .forward = 1, .backward = 2, .has_weight_gradient = a->weight != NULL
     };
     if (request->order == NULL) {
         cli_complain(&error);
@@ -195,46 +223,172 @@ static bool read_request(const struct arguments *a, struct bare_pipeline_request
     return take_count("stages", a->stages, ORDER_STAGES_MAX, &o->stages) &&
            take_count("microbatches", a->micro_batches, ORDER_MICRO_BATCHES_MAX, &o->micro_batches) &&
            (a->virtual_stages == NULL ||
+            (a->compare != NULL && request->order->virtual_stages != 0) || /* what an order fixes is not asked */
             take_count("virtual", a->virtual_stages, ORDER_VIRTUAL_STAGES_MAX, &o->virtual_stages)) &&
+           (a->parameters == NULL || take_parameters(a->parameters, request)) &&
            take_time("forward", a->forward, 0, &request->forward) &&
            take_time("backward", a->backward, 0, &request->backward) &&
            take_time("weight-grad", a->weight, 0, &request->weight_gradient) &&
            take_time("hop", a->hop, 0, &request->hop);
 }
 
-static enum exit_code run_pipeline(const struct bare_pipeline_request *request, const struct cli_flags *flags)
+/* ---- running ---- */
+
+enum { COMPARE_MAX = 16 };
+
+struct bare_run {
+    struct bare_pipeline_request request;
+    struct schedule schedule;
+    struct timeline timeline;
+    struct bare_pipeline_result result;
+};
+
+static enum status execute(struct bare_run *run, struct error *error)
 {
-    struct schedule schedule = { 0 };
-    struct timeline timeline = { 0 };
-    struct bare_pipeline_result result = { 0 };
+    const struct exec_options options = { .audit = true };
+    TRY(bare_pipeline_schedule(&run->request, &run->schedule, error));
+    TRY(exec_sim.run(&run->schedule, &options, &run->timeline, error));
+    return bare_pipeline_measure(&run->request, &run->schedule, &run->timeline, &run->result, error);
+}
+
+static void free_runs(struct bare_run *runs, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        bare_pipeline_result_free(&runs[i].result);
+        timeline_free(&runs[i].timeline);
+        schedule_free(&runs[i].schedule);
+    }
+}
+
+static enum status write_picture(const struct bare_run *runs, uint32_t count, const char *path, struct error *error)
+{
+    struct pipeline_panel panels[COMPARE_MAX];
+    struct strbuf svg = { 0 };
+    for (uint32_t i = 0; i < count; i++) {
+        panels[i] = (struct pipeline_panel){ &runs[i].request, &runs[i].schedule, &runs[i].timeline, &runs[i].result };
+    }
+    enum status status = pipeline_picture_svg(panels, count, &svg, error);
+    if (status == STATUS_OK) {
+        status = file_write(path, svg.text, svg.length, error);
+    }
+    strbuf_free(&svg);
+    return status;
+}
+
+static void print_table(const struct bare_run *runs, uint32_t count, struct strbuf *out)
+{
+    strbuf_append(out, "order            makespan  span bubble  idle %  most activations  weight versions\n");
+    for (uint32_t i = 0; i < count; i++) {
+        const struct bare_pipeline_result *r = &runs[i].result;
+        double work = 0, peak = 0;
+        uint32_t versions = 0;
+        for (uint32_t s = 0; s < r->stage_count; s++) {
+            work += r->stages[s].work / r->stage_count;
+            peak = fmax(peak, r->stages[s].peak_activations);
+            versions = r->stages[s].weight_versions > versions ? r->stages[s].weight_versions : versions;
+        }
+        strbuf_printf(out, "%-15s %9.6g  %11.6g  %6.2f  %16.4g  %15u\n", runs[i].request.order->name, r->makespan,
+                      r->span_bubble, 100 * (1 - work / r->makespan), peak, versions);
+    }
+    strbuf_char(out, '\n');
+}
+
+static void print_runs(const struct bare_run *runs, uint32_t count, const struct arguments *a, bool json,
+                       struct strbuf *out)
+{
+    if (json && a->compare != NULL) {
+        strbuf_append(out, "[");
+    } else if (!json && a->compare != NULL) {
+        print_table(runs, count, out);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (json && a->compare != NULL) {
+            strbuf_printf(out, "%s{\"order\": \"%s\", \"pipeline\": ", i > 0 ? ", " : "", runs[i].request.order->name);
+        }
+        if (json) {
+            bare_pipeline_print_json(&runs[i].result, out);
+        } else {
+            print_text(&runs[i].request, &runs[i].schedule, &runs[i].timeline, &runs[i].result, out);
+            strbuf_append(out, i + 1 < count ? "\n" : "");
+        }
+        strbuf_append(out, json && a->compare != NULL ? "}" : "");
+    }
+    strbuf_append(out, json && a->compare != NULL ? "]" : "");
+    if (json && out->length > 0 && out->text[out->length - 1] != '\n') {
+        strbuf_char(out, '\n');
+    }
+}
+
+/* The orders asked for: --order's, or those of --compare. */
+static bool read_runs(const struct arguments *a, struct bare_run *runs, uint32_t *count)
+{
+    char names[1024];
+    const char *list = a->compare != NULL ? a->compare : a->order;
+    if (strlen(list) >= sizeof names) {
+        fprintf(stderr, "memwall: --compare: the list is too long\n");
+        return false;
+    }
+    strcpy(names, list);
+    char *rest = names;
+    for (char *name; (name = strsep(&rest, a->compare != NULL ? "," : "\n")) != NULL;) {
+        if (*count == COMPARE_MAX) {
+            fprintf(stderr, "memwall: --compare: at most %d orders\n", COMPARE_MAX);
+            return false;
+        }
+        if (!read_request(a, name, &runs[*count].request)) {
+            return false;
+        }
+        (*count)++;
+    }
+    return true;
+}
+
+static enum exit_code run_pipelines(const struct arguments *a, const struct cli_flags *flags)
+{
+    struct bare_run runs[COMPARE_MAX] = { 0 };
+    uint32_t count = 0;
     struct error error = { 0 };
     struct strbuf out = { 0 };
-    const struct exec_options options = { .audit = true };
-    enum status status = bare_pipeline_schedule(request, &schedule, &error);
-    if (status == STATUS_OK) {
-        status = exec_sim.run(&schedule, &options, &timeline, &error);
+    if (!read_runs(a, runs, &count)) {
+        return EXIT_BAD_INPUT;
     }
-    if (status == STATUS_OK) {
-        status = bare_pipeline_measure(request, &schedule, &timeline, &result, &error);
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
+        status = execute(&runs[i], &error);
+    }
+    if (status == STATUS_OK && a->svg != NULL) {
+        status = write_picture(runs, count, a->svg, &error);
     }
     enum exit_code code;
     if (status != STATUS_OK) {
         code = cli_complain(&error);
     } else {
-        if (flags->json) {
-            bare_pipeline_print_json(&result, &out);
-            if (out.length > 0 && out.text[out.length - 1] != '\n') {
-                strbuf_char(&out, '\n');
-            }
-        } else {
-            print_text(request, &schedule, &timeline, &result, &out);
-        }
+        print_runs(runs, count, a, flags->json, &out);
         code = cli_answer(flags, "pipeline", &out, EXIT_DONE);
     }
-    bare_pipeline_result_free(&result);
-    timeline_free(&timeline);
-    schedule_free(&schedule);
+    free_runs(runs, count);
     return code;
+}
+
+static bool has_all(const struct arguments *a)
+{
+    const struct {
+        const char *flag, *value;
+    } needed[] = { { "order", a->compare != NULL ? a->compare : a->order },
+                   { "stages", a->stages },
+                   { "microbatches", a->micro_batches } };
+    for (int i = 0; i < 3; i++) {
+        if (needed[i].value == NULL) {
+            fprintf(stderr, "memwall pipeline: --%s is missing\nmemwall pipeline --help says more\n", needed[i].flag);
+            return false;
+        }
+    }
+    if (a->compare != NULL && (a->order != NULL || a->parameters != NULL)) {
+        fprintf(stderr, "memwall pipeline: --compare lists orders itself, each with its defaults: it does not go with "
+                        "--order or --parameters\n");
+        return false;
+    }
+    return true;
 }
 
 static enum exit_code run(int argc, char **argv)
@@ -244,6 +398,7 @@ static enum exit_code run(int argc, char **argv)
     struct arguments a = { 0 };
     const struct cli_flag more[] = {
         { "order", "NAME", "pipeline order: memwall list orders", &a.order },
+        { "compare", "A,B,C", "several orders under each other, instead of --order", &a.compare },
         { "stages", "P", "pipeline stages", &a.stages },
         { "microbatches", "M", "micro-batches of the step", &a.micro_batches },
         { "forward", "TF", "time of a forward (default 1)", &a.forward },
@@ -251,13 +406,11 @@ static enum exit_code run(int argc, char **argv)
         { "weight-grad", "TW", "time of the weight-gradient part", &a.weight },
         { "hop", "C", "time between neighbouring stages (default 0)", &a.hop },
         { "virtual", "V", "chunks of each device (default: what the order needs)", &a.virtual_stages },
+        { "parameters", "K=V,..", "the order's own parameters: memwall list orders", &a.parameters },
+        { "svg", "FILE", "draw stages against time, and the activations kept beneath", &a.svg },
     };
     if (!cli_parse(&command_pipeline, argc, argv, &flags, more, sizeof more / sizeof more[0], &code)) {
         return code;
     }
-    struct bare_pipeline_request request;
-    if (!read_request(&a, &request)) {
-        return EXIT_BAD_INPUT;
-    }
-    return run_pipeline(&request, &flags);
+    return has_all(&a) ? run_pipelines(&a, &flags) : EXIT_BAD_INPUT;
 }

@@ -33,6 +33,17 @@ compare pipeline_zero_time pipeline --order 1f1b --stages 2 --microbatches 2 --f
 compare pipeline_tiny_time pipeline --order 1f1b --stages 2 --microbatches 2 --forward 1e-9 --backward 1e-9
 compare pipeline_missing pipeline --stages 2 --microbatches 2
 compare pipeline_bad_flag pipeline --order 1f1b --stagez 2
+compare pipeline_compare pipeline --compare 1f1b,zb-h1,zb-v --stages 2 --microbatches 3 --forward 1 --backward 1 --weight-grad 1
+compare pipeline_compare_json pipeline --compare 1f1b,chimera --stages 2 --microbatches 2 --json
+compare pipeline_compare_and_order pipeline --compare 1f1b,gpipe --order 1f1b --stages 2 --microbatches 2
+compare pipeline_parameter pipeline --order 1f1b --parameters in_flight_max=2 --stages 3 --microbatches 4
+compare pipeline_bad_parameter pipeline --order gpipe --parameters backward_order=filo --stages 3 --microbatches 4
+compare pipeline_bad_svg pipeline --order gpipe --stages 3 --microbatches 4 --svg /nowhere/x.svg
+svg=$(mktemp)
+"$binary" pipeline --compare 1f1b,zb-v --stages 3 --microbatches 4 --svg "$svg" >/dev/null &&
+    [ "$(grep -c '<rect' "$svg")" = $((1 + 3 + 3 * 4 * 2 + 3 * 2 * 4 * 3)) ] && # background, legend, passes
+    grep -q '</svg>' "$svg" && echo "ok   memwall pipeline --svg" || { echo "FAIL memwall pipeline --svg"; failures=$((failures + 1)); }
+rm -f "$svg"
 compare list_topics list
 compare list_bad_topic list machine
 compare list_bad_folder list scenarios /nowhere
