@@ -10,13 +10,16 @@
 enum { LEFT = 84, RIGHT = 24, TOP = 16, WIDTH_MIN = 720, WIDTH_MAX = 1800, TITLE = 42, ROW = 26, BOX = 22, HELD = 20 };
 enum { HELD_GAP = 30, AXIS = 34, PANEL_GAP = 26, LEGEND = 30, UNIT_WIDTH = 26, DIGIT_WIDTH = 7 };
 
+enum { BOX_RECOMPUTE = STEP_KIND_COUNT, BOX_KIND_COUNT };
+
 /* By step kind, then by chunk: the first, every other one. */
 static const struct colour {
     const char *fill, *text;
-} COLOURS[STEP_KIND_COUNT][2] = {
+} COLOURS[BOX_KIND_COUNT][2] = {
     [STEP_FORWARD] = { { "#0072B2", "#ffffff" }, { "#8CC6E8", "#000000" } },
     [STEP_BACKWARD] = { { "#E69F00", "#000000" }, { "#F7D794", "#000000" } },
     [STEP_BACKWARD_WEIGHT] = { { "#009E73", "#ffffff" }, { "#9ADBC6", "#000000" } },
+    [BOX_RECOMPUTE] = { { "#9a9a9a", "#000000" }, { "#cfcfcf", "#000000" } },
 };
 
 struct picture {
@@ -35,9 +38,12 @@ static double x_of(const struct picture *p, double time)
     return LEFT + time * p->pixels_per_unit;
 }
 
-static enum step_kind kind_of(const struct sched_op *op)
+static int kind_of(const struct sched_op *op)
 {
-    return op->phase == PHASE_FORWARD ? STEP_FORWARD : op->phase == PHASE_WEIGHT ? STEP_BACKWARD_WEIGHT : STEP_BACKWARD;
+    return op->phase == PHASE_FORWARD     ? STEP_FORWARD
+           : op->phase == PHASE_RECOMPUTE ? BOX_RECOMPUTE
+           : op->phase == PHASE_WEIGHT    ? STEP_BACKWARD_WEIGHT
+                                          : STEP_BACKWARD;
 }
 
 static void text(const struct picture *p, double x, double y, const char *anchor, const char *more, const char *words)
@@ -181,15 +187,18 @@ static enum status draw_panel(const struct picture *p, const struct pipeline_pan
     return draw_held(p, panel, held, peak_of(panel), error);
 }
 
-static void draw_legend(const struct picture *p, double y, bool splits)
+static void draw_legend(const struct picture *p, double y, bool splits, bool recomputes)
 {
-    static const char *const WORDS[STEP_KIND_COUNT] = { "forward", "backward", "weight gradient" };
+    static const char *const WORDS[BOX_KIND_COUNT] = { "forward", "backward", "weight gradient", "recompute" };
     double x = LEFT;
-    for (int kind = 0; kind < (splits ? 3 : 2); kind++) {
+    for (int kind = 0; kind < BOX_KIND_COUNT; kind++) {
+        if ((kind == STEP_BACKWARD_WEIGHT && !splits) || (kind == BOX_RECOMPUTE && !recomputes)) {
+            continue;
+        }
         strbuf_printf(p->out, "<rect x=\"%.0f\" y=\"%.0f\" width=\"14\" height=\"14\" fill=\"%s\"/>\n", x, y,
                       COLOURS[kind][0].fill);
         text(p, x + 20, y + 12, "start", "", WORDS[kind]);
-        x += 120;
+        x += 130;
     }
     text(p, x, y + 12, "start", " fill=\"#444444\"",
          "numbers are micro-batches; pale boxes are odd chunks of a device; time in units");
@@ -214,18 +223,29 @@ static enum status check_panels(const struct pipeline_panel *panels, uint32_t co
     return STATUS_OK;
 }
 
+/* Of one chunk: it decides how wide a unit is drawn. */
+static double shortest_forward(const struct bare_pipeline_request *request)
+{
+    double shortest = request->stage_forward == NULL ? request->forward : INFINITY;
+    for (uint32_t s = 0; request->stage_forward != NULL && s < request->order_request.stages; s++) {
+        shortest = fmin(shortest, request->stage_forward[s]);
+    }
+    return shortest / request->order_request.virtual_stages;
+}
+
 enum status pipeline_picture_svg(const struct pipeline_panel *panels, uint32_t count, struct strbuf *out,
                                  struct error *error)
 {
     struct picture p = { .out = out };
     double height = TOP + LEGEND, shortest = INFINITY;
-    bool splits = false;
+    bool splits = false, recomputes = false;
     TRY(check_panels(panels, count, error));
     for (uint32_t i = 0; i < count; i++) {
         p.units_shown = fmax(p.units_shown, panels[i].result->makespan);
         height += panel_height(&panels[i]);
         splits = splits || panels[i].request->order->splits_backward;
-        shortest = fmin(shortest, panels[i].request->forward / panels[i].request->order_request.virtual_stages);
+        recomputes = recomputes || panels[i].request->recompute != BARE_KEEP;
+        shortest = fmin(shortest, shortest_forward(panels[i].request));
     }
     double width = p.units_shown / shortest * UNIT_WIDTH;
     p.width = (int)fmin(fmax(width, WIDTH_MIN), WIDTH_MAX);
@@ -241,7 +261,7 @@ enum status pipeline_picture_svg(const struct pipeline_panel *panels, uint32_t c
         TRY(draw_panel(&p, &panels[i], y, error));
         y += panel_height(&panels[i]);
     }
-    draw_legend(&p, y - PANEL_GAP / 2.0, splits);
+    draw_legend(&p, y - PANEL_GAP / 2.0, splits, recomputes);
     strbuf_append(out, "</svg>\n");
     return out->failed ? error_set(error, STATUS_NO_MEMORY, "out of memory for a picture") : STATUS_OK;
 }

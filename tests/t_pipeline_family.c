@@ -303,6 +303,86 @@ static void test_dualpipe(void)
     }
 }
 
+/* ---- stages that differ, and recomputation ---- */
+
+static double makespan_of(struct bare_pipeline_request *request)
+{
+    struct schedule schedule = { 0 };
+    struct timeline timeline = { 0 };
+    struct bare_pipeline_result result = { 0 };
+    struct error error = { 0 };
+    const struct exec_options options = { .audit = true };
+    EXPECT_INT(bare_pipeline_schedule(request, &schedule, &error), STATUS_OK);
+    EXPECT_INT(exec_sim.run(&schedule, &options, &timeline, &error), STATUS_OK);
+    EXPECT_INT(bare_pipeline_measure(request, &schedule, &timeline, &result, &error), STATUS_OK);
+    double makespan = result.makespan;
+    bare_pipeline_result_free(&result);
+    timeline_free(&timeline);
+    schedule_free(&schedule);
+    return makespan;
+}
+
+static double on_stages(const char *order, uint32_t p, uint32_t m, const double *f, const double *b)
+{
+    const struct shape shape = { order, p, m, 1, 1, -1 };
+    struct bare_pipeline_request request = request_of(&shape);
+    request.stage_forward = f;
+    request.stage_backward = b;
+    return makespan_of(&request);
+}
+
+/* C.2, C.3: 1,500 random cases. */
+static void test_uneven_stages(void)
+{
+    uint32_t random = 12345;
+    for (uint32_t i = 0; i < 1500; i++) {
+        uint32_t p = 1 + i % 7, m = 1 + i / 7 % 13;
+        double f[8], b[8], sum = 0, f_max = 0, b_max = 0, bound = 0;
+        for (uint32_t s = 0; s < p; s++) {
+            random = random * 1664525 + 1013904223;
+            f[s] = 1 + (random >> 16) % 9;
+            b[s] = 1 + (random >> 24) % 17;
+            bound = greater(bound, sum + m * (f[s] + b[s]));
+            sum += f[s] + b[s];
+            f_max = greater(f_max, f[s]);
+            b_max = greater(b_max, b[s]);
+        }
+        double gpipe = on_stages("gpipe", p, m, f, b), one = on_stages("1f1b", p, m, f, b);
+        EXPECT_REAL(gpipe, sum + (m - 1) * (f_max + b_max), 1e-9);
+        EXPECT(one <= gpipe + 1e-9 && one >= bound - 1e-9);
+    }
+}
+
+static double recomputed(const char *order, uint32_t p, uint32_t m, double f, double b, enum bare_recompute when,
+                         bool last_keeps)
+{
+    const struct shape shape = { order, p, m, f, b, -1 };
+    struct bare_pipeline_request request = request_of(&shape);
+    request.recompute = when;
+    request.last_stage_keeps = last_keeps;
+    return makespan_of(&request);
+}
+
+/* C.9. */
+static void test_recompute(void)
+{
+    for (uint32_t p = 2; p <= 8; p++) {
+        for (uint32_t m = 2; m <= 24; m += 1 + m / 8) {
+            for (uint32_t times = 0; times < 4; times++) {
+                double f = 1 + times % 2, b = f * (1 + times / 2), all = (m + p - 1) * (2 * f + b);
+                double eager = m * (2 * f + b) + (p - 1) * (f + b);
+                EXPECT_REAL(recomputed("gpipe", p, m, f, b, BARE_RECOMPUTE_LAZY, false), all, 1e-9);
+                EXPECT_REAL(recomputed("1f1b", p, m, f, b, BARE_RECOMPUTE_LAZY, false), all, 1e-9);
+                EXPECT_REAL(recomputed("gpipe", p, m, f, b, BARE_RECOMPUTE_EAGER, false), eager, 1e-9);
+                EXPECT_REAL(recomputed("1f1b", p, m, f, b, BARE_RECOMPUTE_EAGER, false), eager, 1e-9);
+                EXPECT_REAL(recomputed("1f1b", p, m, f, b, BARE_RECOMPUTE_LAZY, true), all - 2 * f, 1e-9);
+                EXPECT_REAL(recomputed("gpipe", p, m, f, b, BARE_RECOMPUTE_LAZY, true), all - f, 1e-9);
+                EXPECT_REAL(recomputed("1f1b", p, m, f, b, BARE_RECOMPUTE_EAGER, true), eager - 2 * f, 1e-9);
+            }
+        }
+    }
+}
+
 static void expect_refused(const char *order, uint32_t stages, uint32_t micro_batches, const char *part)
 {
     const struct shape shape = { order, stages, micro_batches, 1, 1, 1 };
@@ -325,4 +405,4 @@ static void test_refusals(void)
 
 TEST_MAIN(TEST(test_printed_examples), TEST(test_zb_h1), TEST(test_zb_h2), TEST(test_zb_v), TEST(test_split_peaks),
           TEST(test_chimera), TEST(test_lsps_and_pipedream), TEST(test_table), TEST(test_controllable_memory),
-          TEST(test_dualpipe), TEST(test_refusals))
+          TEST(test_dualpipe), TEST(test_uneven_stages), TEST(test_recompute), TEST(test_refusals))

@@ -20,8 +20,10 @@ const struct cli_command command_pipeline = {
     .summary = "run a bare pipeline order in abstract time units: bubbles, activations, a picture",
     .help = "Times are a device's whole share of one micro-batch; chunks divide them equally. --backward is the whole "
             "backward,\nor its input-gradient part when --weight-grad is given. Peak activations count whole shares.\n"
+            "Peaks count micro-batches in flight, recomputed or not.\n"
             "Small pipelines are drawn: one row a stage, time to the right; F3 is the forward of micro-batch 3, B its "
-            "backward,\nW its weight gradient, \"F3.5\" the forward of micro-batch 3 through virtual stage 5.\n",
+            "backward,\nW its weight gradient, R its recomputation, \"F3.5\" the forward of micro-batch 3 through "
+            "virtual stage 5.\n",
     .positional_min = 0,
     .positional_max = 0,
     .run = run,
@@ -31,7 +33,8 @@ enum { GRID_WIDTH_MAX = 160, GRID_COLUMNS_MAX = 4096, CELL_BYTES = 24 };
 
 struct arguments {
     const char *order, *compare, *stages, *micro_batches, *forward, *backward, *weight, *hop, *virtual_stages,
-        *parameters, *svg;
+        *parameters, *svg, *recompute, *keep_last;
+    double *stage_times[3]; /* of --forward, --backward, --weight-grad when they list stages; else NULL */
 };
 
 /* ---- the picture ---- */
@@ -62,6 +65,10 @@ static void cell_text(const struct bare_pipeline_request *request, const struct 
                       char text[CELL_BYTES])
 {
     const struct sched_op *o = &s->ops[op];
+    if (o->phase == PHASE_RECOMPUTE) {
+        snprintf(text, CELL_BYTES, "R%u", o->micro_batch);
+        return;
+    }
     const struct order_step step = {
         .kind = o->phase == PHASE_FORWARD  ? STEP_FORWARD
                 : o->phase == PHASE_WEIGHT ? STEP_BACKWARD_WEIGHT
@@ -120,6 +127,17 @@ static void print_grid(const struct bare_pipeline_request *request, const struct
 
 /* ---- text ---- */
 
+static void print_times(struct strbuf *out, const char *what, const double *stages, double otherwise, uint32_t count)
+{
+    strbuf_append(out, what);
+    for (uint32_t i = 0; stages != NULL && i < count; i++) {
+        strbuf_printf(out, "%c%g", i == 0 ? ' ' : ',', stages[i]);
+    }
+    if (stages == NULL) {
+        strbuf_printf(out, " %g", otherwise);
+    }
+}
+
 static void print_text(const struct bare_pipeline_request *request, const struct schedule *s,
                        const struct timeline *timeline, const struct bare_pipeline_result *result, struct strbuf *out)
 {
@@ -132,11 +150,16 @@ static void print_text(const struct bare_pipeline_request *request, const struct
     if (o->virtual_stages > 1) {
         strbuf_printf(out, ", %u chunks a device", o->virtual_stages);
     }
-    strbuf_printf(out, "; forward %g, backward %g", request->forward, request->backward);
+    print_times(out, "; forward", request->stage_forward, request->forward, o->stages);
+    print_times(out, ", backward", request->stage_backward, request->backward, o->stages);
     if (request->has_weight_gradient) {
-        strbuf_printf(out, ", weight gradient %g", request->weight_gradient);
+        print_times(out, ", weight gradient", request->stage_weight, request->weight_gradient, o->stages);
     }
-    strbuf_printf(out, ", hop %g\n\n", request->hop);
+    strbuf_printf(out, ", hop %g%s%s\n\n", request->hop,
+                  request->recompute == BARE_KEEP             ? ""
+                  : request->recompute == BARE_RECOMPUTE_LAZY ? ", recomputed lazily"
+                                                              : ", recomputed eagerly",
+                  request->recompute != BARE_KEEP && request->last_stage_keeps ? " but on the last stage" : "");
     strbuf_printf(out, "  makespan      %g\n", result->makespan);
     strbuf_printf(out, "  span bubble   %g (most idle time between a stage's first start and last end)\n",
                   result->span_bubble);
@@ -174,6 +197,44 @@ static bool take_time(const char *flag, const char *text, double minimum, double
     return text == NULL || cli_number(flag, text, minimum, BARE_TIME_MAX, value);
 }
 
+/* One time for all stages, or a comma list of one each into *stages (malloc'ed). */
+static bool take_times(const char *flag, const char *text, uint32_t stage_count, double *value, double **stages)
+{
+    if (text == NULL || strchr(text, ',') == NULL) {
+        return take_time(flag, text, 0, value);
+    }
+    uint32_t count = 0;
+    char *copy = strdup(text), *rest = copy;
+    *stages = calloc(stage_count, sizeof **stages);
+    bool good = copy != NULL && *stages != NULL;
+    for (char *item; good && (item = strsep(&rest, ",")) != NULL; count++) {
+        good = count >= stage_count || cli_number(flag, item, 0, BARE_TIME_MAX, &(*stages)[count]);
+    }
+    free(copy);
+    if (good && count != stage_count) {
+        fprintf(stderr, "memwall: --%s: %u times for %u stages: give one for all, or one each\n", flag, count,
+                stage_count);
+        good = false;
+    }
+    return good;
+}
+
+static bool take_recompute(const struct arguments *a, struct bare_pipeline_request *request)
+{
+    static const char *const WORDS[] = { "none", "lazy", "eager" };
+    request->last_stage_keeps = a->keep_last != NULL;
+    for (int i = 0; a->recompute != NULL && i < 3; i++) {
+        if (strcmp(a->recompute, WORDS[i]) == 0) {
+            request->recompute = (enum bare_recompute)i;
+            return true;
+        }
+    }
+    if (a->recompute != NULL) {
+        fprintf(stderr, "memwall: --recompute: \"%s\" is none of none, lazy, eager\n", a->recompute);
+    }
+    return a->recompute == NULL;
+}
+
 /* "NAME=VALUE,..." as the keys of an order's own parameters. */
 static bool take_parameters(const char *text, struct bare_pipeline_request *request)
 {
@@ -207,7 +268,7 @@ static bool take_parameters(const char *text, struct bare_pipeline_request *requ
     return status == STATUS_OK;
 }
 
-static bool read_request(const struct arguments *a, const char *order, struct bare_pipeline_request *request)
+static bool read_request(struct arguments *a, const char *order, struct bare_pipeline_request *request)
 {
     struct error error = { 0 };
     *request = (struct bare_pipeline_request){
@@ -226,10 +287,27 @@ static bool read_request(const struct arguments *a, const char *order, struct ba
             (a->compare != NULL && request->order->virtual_stages != 0) || /* what an order fixes is not asked */
             take_count("virtual", a->virtual_stages, ORDER_VIRTUAL_STAGES_MAX, &o->virtual_stages)) &&
            (a->parameters == NULL || take_parameters(a->parameters, request)) &&
-           take_time("forward", a->forward, 0, &request->forward) &&
-           take_time("backward", a->backward, 0, &request->backward) &&
-           take_time("weight-grad", a->weight, 0, &request->weight_gradient) &&
-           take_time("hop", a->hop, 0, &request->hop);
+           take_time("hop", a->hop, 0, &request->hop) && take_recompute(a, request);
+}
+
+/* The times of all orders are the same: lists are read once. */
+static bool read_times(struct arguments *a, struct bare_pipeline_request *request)
+{
+    const struct {
+        const char *flag, *text;
+        double *value;
+        const double **stages;
+    } times[3] = { { "forward", a->forward, &request->forward, &request->stage_forward },
+                   { "backward", a->backward, &request->backward, &request->stage_backward },
+                   { "weight-grad", a->weight, &request->weight_gradient, &request->stage_weight } };
+    for (int i = 0; i < 3; i++) {
+        if (a->stage_times[i] == NULL && !take_times(times[i].flag, times[i].text, request->order_request.stages,
+                                                     times[i].value, &a->stage_times[i])) {
+            return false;
+        }
+        *times[i].stages = a->stage_times[i];
+    }
+    return true;
 }
 
 /* ---- running ---- */
@@ -320,7 +398,7 @@ static void print_runs(const struct bare_run *runs, uint32_t count, const struct
 }
 
 /* The orders asked for: --order's, or those of --compare. */
-static bool read_runs(const struct arguments *a, struct bare_run *runs, uint32_t *count)
+static bool read_runs(struct arguments *a, struct bare_run *runs, uint32_t *count)
 {
     char names[1024];
     const char *list = a->compare != NULL ? a->compare : a->order;
@@ -335,7 +413,7 @@ static bool read_runs(const struct arguments *a, struct bare_run *runs, uint32_t
             fprintf(stderr, "memwall: --compare: at most %d orders\n", COMPARE_MAX);
             return false;
         }
-        if (!read_request(a, name, &runs[*count].request)) {
+        if (!read_request(a, name, &runs[*count].request) || !read_times(a, &runs[*count].request)) {
             return false;
         }
         (*count)++;
@@ -343,7 +421,7 @@ static bool read_runs(const struct arguments *a, struct bare_run *runs, uint32_t
     return true;
 }
 
-static enum exit_code run_pipelines(const struct arguments *a, const struct cli_flags *flags)
+static enum exit_code run_pipelines(struct arguments *a, const struct cli_flags *flags)
 {
     struct bare_run runs[COMPARE_MAX] = { 0 };
     uint32_t count = 0;
@@ -401,9 +479,12 @@ static enum exit_code run(int argc, char **argv)
         { "compare", "A,B,C", "several orders under each other, instead of --order", &a.compare },
         { "stages", "P", "pipeline stages", &a.stages },
         { "microbatches", "M", "micro-batches of the step", &a.micro_batches },
-        { "forward", "TF", "time of a forward (default 1)", &a.forward },
-        { "backward", "TB", "time of a backward, or of its input-gradient part (default 2)", &a.backward },
-        { "weight-grad", "TW", "time of the weight-gradient part", &a.weight },
+        { "forward", "TF", "time of a forward (default 1); a list like 1,2,1 gives each stage its own", &a.forward },
+        { "backward", "TB", "time of a backward, or of its input-gradient part (default 2); or a list", &a.backward },
+        { "weight-grad", "TW", "time of the weight-gradient part; or a list", &a.weight },
+        { "recompute", "WHEN",
+          "repeat the forward before each backward: none, lazy (when the gradient is there), eager", &a.recompute },
+        { "keep-last", NULL, "no recomputation on the last stage", &a.keep_last },
         { "hop", "C", "time between neighbouring stages (default 0)", &a.hop },
         { "virtual", "V", "chunks of each device (default: what the order needs)", &a.virtual_stages },
         { "parameters", "K=V,..", "the order's own parameters: memwall list orders", &a.parameters },
@@ -412,5 +493,9 @@ static enum exit_code run(int argc, char **argv)
     if (!cli_parse(&command_pipeline, argc, argv, &flags, more, sizeof more / sizeof more[0], &code)) {
         return code;
     }
-    return has_all(&a) ? run_pipelines(&a, &flags) : EXIT_BAD_INPUT;
+    code = has_all(&a) ? run_pipelines(&a, &flags) : EXIT_BAD_INPUT;
+    for (int i = 0; i < 3; i++) {
+        free(a.stage_times[i]);
+    }
+    return code;
 }

@@ -29,8 +29,10 @@ struct message {
     uint16_t micro_batch, chunk; /* chunk: of the receiver */
 };
 
-struct work_ids {
-    uint32_t pass[STEP_KIND_COUNT], hop;
+/* Passes of a stage: durations of one chunk, and the works that stand for them. */
+struct pass_times {
+    int64_t ps[STEP_KIND_COUNT];
+    uint32_t works[STEP_KIND_COUNT];
 };
 
 struct bare {
@@ -41,8 +43,9 @@ struct bare {
     struct arena arena;
     uint32_t virtual_count; /* of all stages */
     uint32_t lanes;
-    int64_t pass_ps[STEP_KIND_COUNT], hop_ps, apart_ps;
-    struct work_ids works;
+    struct pass_times *passes; /* [stages] */
+    int64_t hop_ps, apart_ps;
+    uint32_t hop_work;
     struct order_step **steps; /* [stages][step_counts[stage]] */
     uint32_t *step_counts;
     struct channel *channels; /* [virtual_count][DIRECTION_COUNT] by lower boundary */
@@ -78,15 +81,46 @@ static enum status check_time(const char *what, double value, bool zero_allowed,
     return STATUS_OK;
 }
 
+static double time_of(const double *stages, uint32_t stage, double otherwise)
+{
+    return stages != NULL ? stages[stage] : otherwise;
+}
+
+static bool gives_weight(const struct bare_pipeline_request *request)
+{
+    return request->has_weight_gradient || request->stage_weight != NULL;
+}
+
+/* The three times of a whole share on `stage`, as given: [weight] 0 when none is. */
+static void given_times(const struct bare_pipeline_request *request, uint32_t stage, double times[STEP_KIND_COUNT])
+{
+    times[STEP_FORWARD] = time_of(request->stage_forward, stage, request->forward);
+    times[STEP_BACKWARD] = time_of(request->stage_backward, stage, request->backward);
+    times[STEP_BACKWARD_WEIGHT] =
+        gives_weight(request) ? time_of(request->stage_weight, stage, request->weight_gradient) : 0;
+}
+
+static bool recomputes(const struct bare_pipeline_request *request, uint32_t stage)
+{
+    return request->recompute != BARE_KEEP &&
+           !(request->last_stage_keeps && stage == request->order_request.stages - 1);
+}
+
 static enum status check_request(const struct bare_pipeline_request *request, struct error *error)
 {
     const struct order_request *shape = &request->order_request;
     TRY(order_check(request->order, shape, error));
-    TRY(check_time("forward", request->forward, false, error));
-    TRY(check_time("backward", request->backward, false, error));
     TRY(check_time("hop", request->hop, true, error));
-    if (request->has_weight_gradient) {
-        TRY(check_time("weight-grad", request->weight_gradient, true, error));
+    double longest = 0;
+    for (uint32_t s = 0; s < shape->stages; s++) {
+        double times[STEP_KIND_COUNT];
+        given_times(request, s, times);
+        TRY(check_time("forward", times[STEP_FORWARD], false, error));
+        TRY(check_time("backward", times[STEP_BACKWARD], false, error));
+        if (gives_weight(request)) {
+            TRY(check_time("weight-grad", times[STEP_BACKWARD_WEIGHT], true, error));
+        }
+        longest = fmax(longest, 2 * times[STEP_FORWARD] + times[STEP_BACKWARD] + times[STEP_BACKWARD_WEIGHT]);
     }
     uint64_t steps = (uint64_t)order_step_count(request->order, shape) * shape->stages;
     if (steps > STEPS_MAX) {
@@ -94,8 +128,7 @@ static enum status check_request(const struct bare_pipeline_request *request, st
                          (unsigned long long)steps, STEPS_MAX);
     }
     /* Even when nothing overlaps, the clock must not run over. */
-    double weight = request->has_weight_gradient ? request->weight_gradient : 0;
-    double total = (request->forward + request->backward + weight + 2 * request->hop) * (double)steps;
+    double total = (longest + 2 * request->hop) * (double)steps;
     if (total * (double)BARE_UNIT_PS > 0x1p62) {
         return error_set(error, STATUS_LIMIT, "%g units of work and hops: a bare pipeline may have %g", total,
                          0x1p62 / (double)BARE_UNIT_PS);
@@ -103,26 +136,42 @@ static enum status check_request(const struct bare_pipeline_request *request, st
     return STATUS_OK;
 }
 
-static void set_times(struct bare *bare)
+static void set_stage_times(struct bare *bare, uint32_t stage)
 {
     const struct bare_pipeline_request *request = bare->request;
-    double chunk_ps = (double)BARE_UNIT_PS / chunks_passed(request);
-    double backward = request->backward, weight = request->has_weight_gradient ? request->weight_gradient : 0;
+    double chunk_ps = (double)BARE_UNIT_PS / chunks_passed(request), times[STEP_KIND_COUNT];
+    given_times(request, stage, times);
     if (!bare->order->splits_backward) {
-        backward += weight;
-    } else if (!request->has_weight_gradient) {
-        backward = weight = backward / 2;
+        times[STEP_BACKWARD] += times[STEP_BACKWARD_WEIGHT];
+    } else if (!gives_weight(request)) {
+        times[STEP_BACKWARD] = times[STEP_BACKWARD_WEIGHT] = times[STEP_BACKWARD] / 2;
     }
-    bare->pass_ps[STEP_FORWARD] = llround(request->forward * chunk_ps);
-    bare->pass_ps[STEP_BACKWARD] = llround(backward * chunk_ps);
-    bare->pass_ps[STEP_BACKWARD_WEIGHT] = llround(weight * chunk_ps);
-    bare->hop_ps = llround(request->hop * (double)BARE_UNIT_PS);
-    /* Messages of a link are at least one pass apart, so this many hops can be under way at once. */
-    int64_t apart_ps = bare->pass_ps[STEP_FORWARD] < bare->pass_ps[STEP_BACKWARD] ? bare->pass_ps[STEP_FORWARD]
-                                                                                  : bare->pass_ps[STEP_BACKWARD];
-    bare->apart_ps = apart_ps > 0 ? apart_ps : 1;
+    for (int kind = 0; kind < STEP_KIND_COUNT; kind++) {
+        bare->passes[stage].ps[kind] = llround(times[kind] * chunk_ps);
+        bare->passes[stage].works[kind] = builder_work_fixed(bare->builder, bare->passes[stage].ps[kind]);
+    }
+}
+
+static enum status set_times(struct bare *bare, struct error *error)
+{
+    bare->passes = arena_array(&bare->arena, struct pass_times, bare->shape->stages);
+    if (bare->passes == NULL) {
+        return no_memory(error);
+    }
+    bare->hop_ps = llround(bare->request->hop * (double)BARE_UNIT_PS);
+    bare->hop_work = builder_work_fixed(bare->builder, bare->hop_ps);
+    /* Messages of a link are at least one pass of its sender apart, so this many hops can be under way at once. */
+    bare->apart_ps = INT64_MAX;
+    for (uint32_t s = 0; s < bare->shape->stages; s++) {
+        set_stage_times(bare, s);
+        for (int kind = STEP_FORWARD; kind <= STEP_BACKWARD; kind++) {
+            int64_t pass_ps = bare->passes[s].ps[kind] > 0 ? bare->passes[s].ps[kind] : 1;
+            bare->apart_ps = pass_ps < bare->apart_ps ? pass_ps : bare->apart_ps;
+        }
+    }
     int64_t lanes = (bare->hop_ps + bare->apart_ps - 1) / bare->apart_ps;
     bare->lanes = lanes < 1 ? 1 : lanes < SCHED_RANK_QUEUES_MAX ? (uint32_t)lanes : SCHED_RANK_QUEUES_MAX;
+    return STATUS_OK;
 }
 
 static enum status build_orders(struct bare *bare, struct error *error)
@@ -367,7 +416,7 @@ static enum status receive_input(struct bare *bare, uint32_t stage, const struct
     for (; link->received <= wanted; link->received++) {
         struct message *message = &messages[link->received];
         uint32_t queue = bare->receive_queues[(size_t)channel->link * bare->lanes + link->received % bare->lanes];
-        message->receive_op = builder_op(bare->builder, OP_RECV, queue, bare->works.hop, PHASE_PIPELINE_COMM);
+        message->receive_op = builder_op(bare->builder, OP_RECV, queue, bare->hop_work, PHASE_PIPELINE_COMM);
         builder_set_match(bare->builder, message->match);
         builder_tag(bare->builder, message->micro_batch, message->chunk, OP_TAG_NONE);
     }
@@ -384,7 +433,7 @@ static void send_output(struct bare *bare, uint32_t stage, const struct order_st
     const struct link *link = &bare->links[channel->link];
     uint32_t number = channel->message[step->micro_batch];
     uint32_t queue = bare->send_queues[(size_t)channel->link * bare->lanes + number % bare->lanes];
-    builder_op(bare->builder, OP_SEND, queue, bare->works.hop, PHASE_PIPELINE_COMM);
+    builder_op(bare->builder, OP_SEND, queue, bare->hop_work, PHASE_PIPELINE_COMM);
     builder_depends(bare->builder, op);
     builder_set_match(bare->builder, bare->messages[link->first_message + number].match);
     builder_tag(bare->builder, (uint16_t)step->micro_batch, step->chunk, OP_TAG_NONE);
@@ -407,7 +456,12 @@ static enum status build_rank(struct bare *bare, uint32_t stage, struct error *e
         size_t cell = (size_t)step->chunk * bare->shape->micro_batches + step->micro_batch;
         uint32_t input;
         TRY(receive_input(bare, stage, step, &input, error));
-        uint32_t op = builder_op(b, OP_DELAY, compute, bare->works.pass[step->kind], phases[step->kind]);
+        if (step->kind == STEP_BACKWARD && recomputes(bare->request, stage)) {
+            builder_op(b, OP_DELAY, compute, bare->passes[stage].works[STEP_FORWARD], PHASE_RECOMPUTE);
+            builder_depends(b, bare->request->recompute == BARE_RECOMPUTE_LAZY ? input : SCHED_NONE);
+            builder_tag(b, (uint16_t)step->micro_batch, step->chunk, OP_TAG_NONE);
+        }
+        uint32_t op = builder_op(b, OP_DELAY, compute, bare->passes[stage].works[step->kind], phases[step->kind]);
         builder_depends(b, input);
         builder_tag(b, (uint16_t)step->micro_batch, step->chunk, OP_TAG_NONE);
         if (step->kind == STEP_FORWARD) {
@@ -432,15 +486,11 @@ enum status bare_pipeline_schedule(const struct bare_pipeline_request *request, 
     enum status status = STATUS_OK;
     TRY(check_request(request, error));
     bare.virtual_count = bare.shape->stages * bare.shape->virtual_stages;
-    set_times(&bare);
     bare.builder = builder_new();
     if (bare.builder == NULL) {
         return no_memory(error);
     }
-    for (int kind = 0; kind < STEP_KIND_COUNT; kind++) {
-        bare.works.pass[kind] = builder_work_fixed(bare.builder, bare.pass_ps[kind]);
-    }
-    bare.works.hop = builder_work_fixed(bare.builder, bare.hop_ps);
+    TRY_OR_FAIL(set_times(&bare, error));
     TRY_OR_FAIL(build_orders(&bare, error));
     TRY_OR_FAIL(build_links(&bare, error));
     TRY_OR_FAIL(build_messages(&bare, error));
@@ -475,6 +525,9 @@ static enum status measure_stage(const struct bare_pipeline_request *request, co
         first_ps = times->start_ps < first_ps ? times->start_ps : first_ps;
         last_ps = times->end_ps > last_ps ? times->end_ps : last_ps;
         work_ps += schedule->works[op->work].fixed_ps;
+        if (op->phase == PHASE_RECOMPUTE) {
+            continue; /* not a step of the order: it comes with the backward */
+        }
         struct order_step step = { .kind = op->phase == PHASE_FORWARD    ? STEP_FORWARD
                                            : op->phase == PHASE_BACKWARD ? STEP_BACKWARD
                                                                          : STEP_BACKWARD_WEIGHT,

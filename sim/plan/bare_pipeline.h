@@ -33,6 +33,12 @@
 /* What is not 0 is at least this: 72072 ps, so that rounding to the clock stays below 1e-5 of a pass (of one chunk). */
 #define BARE_TIME_MIN 1e-4
 
+enum bare_recompute {
+    BARE_KEEP,            /* nothing is recomputed */
+    BARE_RECOMPUTE_LAZY,  /* begins when the gradient has arrived, as Megatron does */
+    BARE_RECOMPUTE_EAGER, /* may run while the stage waits for the gradient */
+};
+
 struct bare_pipeline_request {
     const struct pipeline_order *order;
     struct order_request order_request;
@@ -42,6 +48,11 @@ struct bare_pipeline_request {
     double
         weight_gradient; /* >= 0. An order that splits without it halves `backward`; one that does not split adds it to `backward` */
     double hop; /* >= 0: latency between neighbouring stages */
+    /* [stages] each, in place of the times above; NULL: all stages alike. Borrowed. */
+    const double *stage_forward, *stage_backward, *stage_weight;
+    /* Before each backward the forward is repeated, in the stage's forward time: activations are then boundary inputs, and peaks count those. */
+    enum bare_recompute recompute;
+    bool last_stage_keeps; /* no recomputation on the last stage */
 };
 
 struct bare_stage {
