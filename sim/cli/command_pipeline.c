@@ -10,6 +10,7 @@
 #include "sim/cli/cli.h"
 #include "sim/exec.h"
 #include "sim/plan/bare_pipeline.h"
+#include "sim/plan/order_auto.h"
 #include "strategies/registry.h"
 
 static enum exit_code run(int argc, char **argv);
@@ -21,6 +22,8 @@ const struct cli_command command_pipeline = {
     .help = "Times are a device's whole share of one micro-batch; chunks divide them equally. --backward is the whole "
             "backward,\nor its input-gradient part when --weight-grad is given. Peak activations count whole shares.\n"
             "Peaks count micro-batches in flight, recomputed or not.\n"
+            "A schedule file has one line a stage: F3 is the forward of micro-batch 3, B3 its backward, W3 its weight "
+            "part if\nbackwards are split, F3.5 names virtual stage 5 where devices hold several; # begins a comment.\n"
             "Small pipelines are drawn: one row a stage, time to the right; F3 is the forward of micro-batch 3, B its "
             "backward,\nW its weight gradient, R its recomputation, \"F3.5\" the forward of micro-batch 3 through "
             "virtual stage 5.\n",
@@ -29,12 +32,12 @@ const struct cli_command command_pipeline = {
     .run = run,
 };
 
-enum { GRID_WIDTH_MAX = 160, GRID_COLUMNS_MAX = 4096, CELL_BYTES = 24 };
+enum { GRID_WIDTH_MAX = 160, GRID_COLUMNS_MAX = 4096, CELL_BYTES = 24, SCHEDULE_BYTES_MAX = 64 << 20 };
 
 struct arguments {
     const char *order, *compare, *stages, *micro_batches, *forward, *backward, *weight, *hop, *virtual_stages,
-        *parameters, *svg, *recompute, *keep_last;
-    double *stage_times[3]; /* of --forward, --backward, --weight-grad when they list stages; else NULL */
+        *parameters, *svg, *recompute, *keep_last, *file, *limit;
+    double *stage_times[4]; /* of --forward, --backward, --weight-grad, --limit when they list stages; else NULL */
 };
 
 /* ---- the picture ---- */
@@ -139,7 +142,8 @@ static void print_times(struct strbuf *out, const char *what, const double *stag
 }
 
 static void print_text(const struct bare_pipeline_request *request, const struct schedule *s,
-                       const struct timeline *timeline, const struct bare_pipeline_result *result, struct strbuf *out)
+                       const struct timeline *timeline, const struct bare_pipeline_result *result,
+                       const struct order_auto_result *scheduled, struct strbuf *out)
 {
     const struct order_request *o = &request->order_request;
     double work = 0;
@@ -161,6 +165,10 @@ static void print_text(const struct bare_pipeline_request *request, const struct
                                                               : ", recomputed eagerly",
                   request->recompute != BARE_KEEP && request->last_stage_keeps ? " but on the last stage" : "");
     strbuf_printf(out, "  makespan      %g\n", result->makespan);
+    if (scheduled->rule != NULL) {
+        strbuf_printf(out, "  lower bound   %g (no order of these passes can be shorter); rule: %s\n",
+                      scheduled->lower_bound, scheduled->rule);
+    }
     strbuf_printf(out, "  span bubble   %g (most idle time between a stage's first start and last end)\n",
                   result->span_bubble);
     double mean = work / result->stage_count;
@@ -268,16 +276,28 @@ static bool take_parameters(const char *text, struct bare_pipeline_request *requ
     return status == STATUS_OK;
 }
 
-static bool read_request(struct arguments *a, const char *order, struct bare_pipeline_request *request)
+struct bare_run {
+    struct bare_pipeline_request request;
+    struct order_table table; /* of --schedule-file and of `auto` */
+    struct pipeline_order table_order;
+    struct order_auto_result scheduled; /* `auto`; rule NULL else */
+    struct schedule schedule;
+    struct timeline timeline;
+    struct bare_pipeline_result result;
+};
+
+static bool find_order(const char *order, struct bare_pipeline_request *request)
 {
     struct error error = { 0 };
-    *request = (struct bare_pipeline_request){
-        .order = registry_order(order, &error), .forward = 1, .backward = 2, .has_weight_gradient = a->weight != NULL
-    };
+    request->order = registry_order(order, &error);
     if (request->order == NULL) {
         cli_complain(&error);
-        return false;
     }
+    return request->order != NULL;
+}
+
+static bool read_request(struct arguments *a, struct bare_pipeline_request *request)
+{
     struct order_request *o = &request->order_request;
     o->virtual_stages = request->order->virtual_stages > 0 ? request->order->virtual_stages : 1;
     parameters_defaults(request->order->parameters, request->order->parameter_count, &o->parameters);
@@ -310,16 +330,99 @@ static bool read_times(struct arguments *a, struct bare_pipeline_request *reques
     return true;
 }
 
+/* ---- orders that are no plug-in ---- */
+
+static void use_table(struct bare_run *run, const char *name)
+{
+    struct order_request *o = &run->request.order_request;
+    run->table_order = order_table_order(&run->table, name);
+    run->request.order = &run->table_order;
+    *o = (struct order_request){ .stages = run->table.stages,
+                                 .micro_batches = run->table.micro_batches,
+                                 .virtual_stages = run->table.virtual_stages,
+                                 .table = &run->table };
+}
+
+static bool read_file(struct arguments *a, struct bare_run *run)
+{
+    char *text = NULL;
+    size_t length;
+    struct error error = { 0 };
+    enum status status = file_read(a->file, SCHEDULE_BYTES_MAX, &text, &length, &error);
+    if (status == STATUS_OK) {
+        status = order_table_parse(&run->table, text, length, a->file, &error);
+        free(text);
+    }
+    if (status != STATUS_OK) {
+        cli_complain(&error);
+        return false;
+    }
+    use_table(run, "schedule file");
+    return take_time("hop", a->hop, 0, &run->request.hop) && take_recompute(a, &run->request) &&
+           read_times(a, &run->request);
+}
+
+/* One number for each stage. */
+static double *spread(const double *stages, double otherwise, uint32_t count)
+{
+    double *all = calloc(count, sizeof *all);
+    for (uint32_t s = 0; all != NULL && s < count; s++) {
+        all[s] = stages != NULL ? stages[s] : otherwise;
+    }
+    return all;
+}
+
+/* Let the scheduler make the order from the times. */
+static bool schedule(struct arguments *a, struct bare_run *run)
+{
+    struct bare_pipeline_request *r = &run->request;
+    struct error error = { 0 };
+    uint32_t p = r->order_request.stages;
+    double limit = 0;
+    if (!take_times("limit", a->limit, p, &limit, &a->stage_times[3])) {
+        return false;
+    }
+    double *forward = spread(r->stage_forward, r->forward, p), *backward = spread(r->stage_backward, r->backward, p),
+           *weight = spread(r->stage_weight, r->weight_gradient, p), *limits = spread(a->stage_times[3], limit, p);
+    const struct order_auto_request request = {
+        .stages = p,
+        .micro_batches = r->order_request.micro_batches,
+        .forward = forward,
+        .backward = backward,
+        .weight = a->weight != NULL ? weight : NULL,
+        .hop = r->hop,
+        .limits = a->limit != NULL ? limits : NULL,
+    };
+    enum status status = forward == NULL || backward == NULL || weight == NULL || limits == NULL
+                             ? error_set(&error, STATUS_NO_MEMORY, "out of memory")
+                             : order_auto(&request, &run->table, &run->scheduled, &error);
+    free(forward);
+    free(backward);
+    free(weight);
+    free(limits);
+    if (status != STATUS_OK) {
+        cli_complain(&error);
+        return false;
+    }
+    use_table(run, "auto");
+    return true;
+}
+
+static bool read_order(struct arguments *a, const char *name, struct bare_run *run)
+{
+    bool automatic = strcmp(name, "auto") == 0;
+    run->request =
+        (struct bare_pipeline_request){ .forward = 1, .backward = 2, .has_weight_gradient = a->weight != NULL };
+    if (a->file != NULL) {
+        return read_file(a, run);
+    }
+    return find_order(automatic ? "1f1b" : name, &run->request) && read_request(a, &run->request) &&
+           read_times(a, &run->request) && (!automatic || schedule(a, run));
+}
+
 /* ---- running ---- */
 
 enum { COMPARE_MAX = 16 };
-
-struct bare_run {
-    struct bare_pipeline_request request;
-    struct schedule schedule;
-    struct timeline timeline;
-    struct bare_pipeline_result result;
-};
 
 static enum status execute(struct bare_run *run, struct error *error)
 {
@@ -335,6 +438,7 @@ static void free_runs(struct bare_run *runs, uint32_t count)
         bare_pipeline_result_free(&runs[i].result);
         timeline_free(&runs[i].timeline);
         schedule_free(&runs[i].schedule);
+        order_table_free(&runs[i].table);
     }
 }
 
@@ -386,7 +490,8 @@ static void print_runs(const struct bare_run *runs, uint32_t count, const struct
         if (json) {
             bare_pipeline_print_json(&runs[i].result, out);
         } else {
-            print_text(&runs[i].request, &runs[i].schedule, &runs[i].timeline, &runs[i].result, out);
+            print_text(&runs[i].request, &runs[i].schedule, &runs[i].timeline, &runs[i].result, &runs[i].scheduled,
+                       out);
             strbuf_append(out, i + 1 < count ? "\n" : "");
         }
         strbuf_append(out, json && a->compare != NULL ? "}" : "");
@@ -401,7 +506,7 @@ static void print_runs(const struct bare_run *runs, uint32_t count, const struct
 static bool read_runs(struct arguments *a, struct bare_run *runs, uint32_t *count)
 {
     char names[1024];
-    const char *list = a->compare != NULL ? a->compare : a->order;
+    const char *list = a->file != NULL ? "" : a->compare != NULL ? a->compare : a->order;
     if (strlen(list) >= sizeof names) {
         fprintf(stderr, "memwall: --compare: the list is too long\n");
         return false;
@@ -413,10 +518,10 @@ static bool read_runs(struct arguments *a, struct bare_run *runs, uint32_t *coun
             fprintf(stderr, "memwall: --compare: at most %d orders\n", COMPARE_MAX);
             return false;
         }
-        if (!read_request(a, name, &runs[*count].request) || !read_times(a, &runs[*count].request)) {
+        (*count)++;
+        if (!read_order(a, name, &runs[*count - 1])) {
             return false;
         }
-        (*count)++;
     }
     return true;
 }
@@ -428,6 +533,7 @@ static enum exit_code run_pipelines(struct arguments *a, const struct cli_flags 
     struct error error = { 0 };
     struct strbuf out = { 0 };
     if (!read_runs(a, runs, &count)) {
+        free_runs(runs, count);
         return EXIT_BAD_INPUT;
     }
     enum status status = STATUS_OK;
@@ -455,7 +561,7 @@ static bool has_all(const struct arguments *a)
     } needed[] = { { "order", a->compare != NULL ? a->compare : a->order },
                    { "stages", a->stages },
                    { "microbatches", a->micro_batches } };
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3 && a->file == NULL; i++) {
         if (needed[i].value == NULL) {
             fprintf(stderr, "memwall pipeline: --%s is missing\nmemwall pipeline --help says more\n", needed[i].flag);
             return false;
@@ -464,6 +570,17 @@ static bool has_all(const struct arguments *a)
     if (a->compare != NULL && (a->order != NULL || a->parameters != NULL)) {
         fprintf(stderr, "memwall pipeline: --compare lists orders itself, each with its defaults: it does not go with "
                         "--order or --parameters\n");
+        return false;
+    }
+    if (a->file != NULL && (a->order != NULL || a->compare != NULL || a->stages != NULL || a->micro_batches != NULL ||
+                            a->virtual_stages != NULL || a->parameters != NULL)) {
+        fprintf(stderr, "memwall pipeline: --schedule-file says order, stages, micro-batches and chunks itself: leave "
+                        "their flags out\n");
+        return false;
+    }
+    if (a->limit != NULL && (a->order == NULL || strcmp(a->order, "auto") != 0) &&
+        (a->compare == NULL || strstr(a->compare, "auto") == NULL)) {
+        fprintf(stderr, "memwall pipeline: --limit is for --order auto: hand-made orders keep what they keep\n");
         return false;
     }
     return true;
@@ -475,7 +592,10 @@ static enum exit_code run(int argc, char **argv)
     enum exit_code code;
     struct arguments a = { 0 };
     const struct cli_flag more[] = {
-        { "order", "NAME", "pipeline order: memwall list orders", &a.order },
+        { "order", "NAME",
+          "pipeline order (memwall list orders), or auto: a scheduler makes one from the times and --limit", &a.order },
+        { "schedule-file", "FILE", "your own order: one line a stage, like F0 F1 B0 B1; see --help", &a.file },
+        { "limit", "N", "most activations a stage may keep, for --order auto; or a list", &a.limit },
         { "compare", "A,B,C", "several orders under each other, instead of --order", &a.compare },
         { "stages", "P", "pipeline stages", &a.stages },
         { "microbatches", "M", "micro-batches of the step", &a.micro_batches },
@@ -494,7 +614,7 @@ static enum exit_code run(int argc, char **argv)
         return code;
     }
     code = has_all(&a) ? run_pipelines(&a, &flags) : EXIT_BAD_INPUT;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         free(a.stage_times[i]);
     }
     return code;

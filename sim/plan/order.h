@@ -32,6 +32,8 @@ enum step_kind {
     STEP_KIND_COUNT
 };
 
+struct order_table;
+
 struct order_step {
     uint8_t kind;
     uint16_t chunk; /* 0 .. virtual_stages - 1 */
@@ -41,6 +43,7 @@ struct order_step {
 struct order_request {
     uint32_t stages, micro_batches, virtual_stages;
     struct parameter_values parameters;
+    const struct order_table *table; /* of orders given step by step (sim/plan/order_table.h); else NULL */
 };
 
 struct pipeline_order {

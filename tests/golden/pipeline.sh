@@ -44,6 +44,14 @@ svg=$(mktemp)
     [ "$(grep -c '<rect' "$svg")" = $((1 + 3 + 3 * 4 * 2 + 3 * 2 * 4 * 3)) ] && # background, legend, passes
     grep -q '</svg>' "$svg" && echo "ok   memwall pipeline --svg" || { echo "FAIL memwall pipeline --svg"; failures=$((failures + 1)); }
 rm -f "$svg"
+compare pipeline_auto pipeline --order auto --stages 4 --microbatches 8 --forward 1,1,1,2 --backward 1 --weight-grad 1,1,2,1 --limit 5
+compare pipeline_eager pipeline --order 1f1b --stages 3 --microbatches 3 --forward 1,2,1 --recompute eager --keep-last
+compare pipeline_bad_list pipeline --order 1f1b --stages 3 --microbatches 3 --forward 1,2
+compare pipeline_bad_recompute pipeline --order 1f1b --stages 3 --microbatches 3 --recompute late
+compare pipeline_bad_limit pipeline --order 1f1b --stages 3 --microbatches 3 --limit 3
+compare pipeline_file pipeline --schedule-file tests/golden/schedule_mine.txt --forward 1,2
+compare pipeline_file_deadlock pipeline --schedule-file tests/golden/schedule_deadlock.txt
+compare pipeline_file_and_stages pipeline --schedule-file tests/golden/schedule_mine.txt --stages 2
 compare list_topics list
 compare list_bad_topic list machine
 compare list_bad_folder list scenarios /nowhere

@@ -1,0 +1,184 @@
+/* Orders given step by step, and the scheduler that makes them. */
+#include "sim/exec.h"
+#include "sim/plan/bare_pipeline.h"
+#include "sim/plan/order_auto.h"
+#include "tests/test.h"
+
+static enum status parse(struct order_table *table, const char *text, struct error *error)
+{
+    return order_table_parse(table, text, strlen(text), "mine.txt", error);
+}
+
+struct measured {
+    double makespan, peak;
+};
+
+static struct measured run_table(const struct order_table *table, const struct order_auto_request *times)
+{
+    struct pipeline_order order = order_table_order(table, "mine");
+    struct bare_pipeline_request request = {
+        .order = &order,
+        .order_request = { .stages = table->stages,
+                           .micro_batches = table->micro_batches,
+                           .virtual_stages = table->virtual_stages,
+                           .table = table },
+        .forward = 1,
+        .backward = 2,
+    };
+    if (times != NULL) {
+        request.stage_forward = times->forward;
+        request.stage_backward = times->backward;
+        request.stage_weight = times->weight;
+        request.hop = times->hop;
+    }
+    struct schedule schedule = { 0 };
+    struct timeline timeline = { 0 };
+    struct bare_pipeline_result result = { 0 };
+    struct error error = { 0 };
+    struct measured measured = { 0, 0 };
+    const struct exec_options options = { .audit = true };
+    EXPECT_INT(bare_pipeline_schedule(&request, &schedule, &error), STATUS_OK);
+    EXPECT_INT(exec_sim.run(&schedule, &options, &timeline, &error), STATUS_OK);
+    EXPECT_INT(bare_pipeline_measure(&request, &schedule, &timeline, &result, &error), STATUS_OK);
+    measured.makespan = result.makespan;
+    for (uint32_t s = 0; s < result.stage_count; s++) {
+        measured.peak =
+            result.stages[s].peak_activations > measured.peak ? result.stages[s].peak_activations : measured.peak;
+        if (times != NULL && times->limits != NULL) {
+            EXPECT(result.stages[s].peak_activations <= times->limits[s]);
+        }
+    }
+    bare_pipeline_result_free(&result);
+    timeline_free(&timeline);
+    schedule_free(&schedule);
+    return measured;
+}
+
+static void test_file(void)
+{
+    struct order_table table;
+    struct error error = { 0 };
+    const char *text =
+        "# 1F1B\nF0 F1 F2 B0 F3 B1 B2 B3\n\nF0 F1 B0 F2 B1 F3 B2 B3 # middle\r\n f0,b0 F1\tB1 F2 B2 F3 B3";
+    EXPECT_INT(parse(&table, text, &error), STATUS_OK);
+    EXPECT_INT(table.stages, 3);
+    EXPECT_INT(table.micro_batches, 4);
+    EXPECT_REAL(run_table(&table, NULL).makespan, 18, 0);
+    struct strbuf out = { 0 };
+    order_table_print(&table, &out);
+    EXPECT_TEXT(out.text, "F0 F1 F2 B0 F3 B1 B2 B3\nF0 F1 B0 F2 B1 F3 B2 B3\nF0 B0 F1 B1 F2 B2 F3 B3\n");
+    order_table_free(&table);
+    EXPECT_INT(parse(&table, out.text, &error), STATUS_OK);
+    strbuf_free(&out);
+    order_table_free(&table);
+    /* a V by its virtual stages, weight parts apart */
+    EXPECT_INT(parse(&table, "F0.0 F0.3 B0.3 W0.3 B0.0 W0.0\nF0.1 F0.2 B0.2 B0.1 W0.2 W0.1\n", &error), STATUS_OK);
+    EXPECT_INT(table.virtual_stages, 2);
+    EXPECT_INT(table.placement[1], 3);
+    EXPECT(table.splits_backward);
+    EXPECT_REAL(run_table(&table, NULL).peak, 1, 0);
+    order_table_free(&table);
+}
+
+static void expect_bad(const char *text, const char *where, const char *part)
+{
+    struct order_table table;
+    struct error error = { 0 };
+    EXPECT_INT(parse(&table, text, &error), STATUS_BAD_INPUT);
+    EXPECT_TEXT(error.path, where);
+    EXPECT_PART(error.message, part);
+}
+
+static void test_bad_files(void)
+{
+    expect_bad("", "", "no step");
+    expect_bad("F0 X0 B0", "stage 0, position 2", "\"X0\" is no step");
+    expect_bad("F0 B", "stage 0, position 2", "\"B\" is no step");
+    expect_bad("F0 B0 F99999999", "stage 0, position 3", "is no step");
+    expect_bad("F0 F0 B0", "stage 0, position 2", "F0 stands at position 1 already: remove one");
+    expect_bad("B0 F0", "stage 0, position 1", "B0 comes before F0: put F0 in front of it");
+    expect_bad("F0 F1 B0\nF0 B0 F1 B1", "stage 0, position 3", "the stage never runs B1: add it");
+    expect_bad("F0 B0\nF0 B0 F1 B1", "stage 0, position 3", "the stage never runs F1: add it");
+    expect_bad("F0 B0 W0 F1 B1", "stage 0, position 6", "the stage never runs W1: add it");
+    expect_bad("F0.0 B0", "stage 0, position 2", "on all or on none");
+    expect_bad("F0.0 B0.0\nF0.1 F0.0 B0.1 B0.0", "stage 1, position 2", "virtual stage 0 is on stage 0 already");
+    expect_bad("F0.0 F0.1 B0.1 B0.0\nF0.2 B0.2", "", "equally many");
+    /* stage 0 wants B0 before F1 runs; stage 1 wants F1 before B0 */
+    expect_bad(
+        "F0 B0 F1 B1\nF0 F1 B0 B1", "stage 1, position 2",
+        "stage 0, position 2 (B0) waits for B0, which stands here at position 3, behind F1 that waits in turn: move B0 "
+        "of stage 1 in front of position 2");
+    expect_bad("F0.1 F0.0 B0.1 B0.0", "stage 0, position 1", "move F0.0 of stage 0 in front of position 1");
+}
+
+/* Random times, limits and hops: the order runs, keeps its limits, is never above the hand-made ones, never below the bound, and its makespan is what the simulator says. */
+static void test_auto(void)
+{
+    uint32_t random = 99;
+    double ratio = 0;
+    uint32_t runs = 0;
+    for (uint32_t i = 0; i < 600; i++) {
+        uint32_t p = 1 + i % 8, m = 1 + i / 8 % 17;
+        double f[8], b[8], w[8], limits[8];
+        for (uint32_t s = 0; s < p; s++) {
+            random = random * 1664525 + 1013904223;
+            f[s] = 1 + (random >> 16) % 5;
+            b[s] = 1 + (random >> 20) % 5;
+            w[s] = 1 + (random >> 24) % 5;
+            limits[s] = 1 + (random >> 27) % (2 * p);
+        }
+        const struct order_auto_request request = {
+            p, m, f, b, i % 3 == 0 ? NULL : w, i % 2, i % 5 == 0 ? NULL : limits
+        };
+        struct order_table table;
+        struct order_auto_result result;
+        struct error error = { 0 };
+        EXPECT_INT(order_auto(&request, &table, &result, &error), STATUS_OK);
+        EXPECT(result.makespan >= order_lower_bound(&request) - 1e-9);
+        EXPECT_INT(order_table_check(&table, "auto", &error), STATUS_OK);
+        EXPECT_REAL(run_table(&table, &request).makespan, result.makespan, 1e-6);
+        ratio += result.makespan / result.lower_bound;
+        runs++;
+        order_table_free(&table);
+    }
+    printf("mean of makespan over lower bound: %.3f\n", ratio / runs);
+}
+
+/* Uniform stages: with p activations as good as ZB-H1, with 2p - 1 as ZB-H2, without split backwards as 1F1B. */
+static void test_auto_uniform(void)
+{
+    for (uint32_t p = 2; p <= 8; p++) {
+        double one[8], two[8], limits[8], more[8];
+        for (uint32_t s = 0; s < p; s++) {
+            one[s] = 1;
+            two[s] = 2;
+            limits[s] = p;
+            more[s] = 2 * p - 1;
+        }
+        struct order_auto_request request = { p, 3 * p, one, one, one, 0, limits };
+        struct order_table table;
+        struct order_auto_result result;
+        struct error error = { 0 };
+        EXPECT_INT(order_auto(&request, &table, &result, &error), STATUS_OK);
+        EXPECT(result.makespan <= 3.0 * 3 * p + (p - 1) + 1e-9);
+        order_table_free(&table);
+        request.limits = more;
+        EXPECT_INT(order_auto(&request, &table, &result, &error), STATUS_OK);
+        EXPECT(result.makespan <= 3.0 * 3 * p + (p - 1) + 1e-9);
+        order_table_free(&table);
+        request = (struct order_auto_request){ p, 3 * p, one, two, NULL, 0, limits };
+        EXPECT_INT(order_auto(&request, &table, &result, &error), STATUS_OK);
+        EXPECT_REAL(result.makespan, (3 * p + p - 1) * 3.0, 1e-9);
+        EXPECT_REAL(result.lower_bound, (3 * p + p - 1) * 3.0, 1e-9);
+        order_table_free(&table);
+    }
+    double time = 1, bad = 0.5;
+    const struct order_auto_request request = { 1, 1, &time, &time, NULL, 0, &bad };
+    struct order_table table;
+    struct order_auto_result result;
+    struct error error = { 0 };
+    EXPECT_INT(order_auto(&request, &table, &result, &error), STATUS_BAD_INPUT);
+    EXPECT_PART(error.message, "at least 1");
+}
+
+TEST_MAIN(TEST(test_file), TEST(test_bad_files), TEST(test_auto), TEST(test_auto_uniform))
