@@ -155,8 +155,8 @@ static void add_gpu_resources(struct builder *builder)
         add_resource(builder, RESOURCE_SM, 1.0,
                      arena_printf(arena, "%s sm", part_of(builder, builder->map->gpu_parts[g])->id));
     }
-    builder->map->first_hbm = builder->count;
-    for (uint32_t g = 0; g < gpus; g++) {
+    builder->map->first_hbm = gpu->on_host ? CLUSTER_NONE : builder->count;
+    for (uint32_t g = 0; g < gpus && !gpu->on_host; g++) {
         add_resource(builder, RESOURCE_HBM, gpu->hbm_bytes_per_s,
                      arena_printf(arena, "%s hbm", part_of(builder, builder->map->gpu_parts[g])->id));
     }
@@ -484,6 +484,9 @@ uint32_t cluster_sm(const struct cluster *cluster, uint32_t gpu)
 
 uint32_t cluster_hbm(const struct cluster *cluster, uint32_t gpu)
 {
+    if (cluster->map->first_hbm == CLUSTER_NONE) {
+        return cluster_dram(cluster, gpu / cluster->gpus_per_node, cluster_gpu_socket(cluster, gpu));
+    }
     return on_node_of_gpu(cluster, gpu, cluster->map->first_hbm);
 }
 

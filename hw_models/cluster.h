@@ -4,7 +4,10 @@
  * a drive. Capacities are bytes/s (or 1.0 = "all SMs", or cores). Routes and footprints are lists of (resource, coefficient): one unit of payload costs
  * `coefficient` units of the resource.
  *
- * GPUs are numbered globally: gpu = node * gpus_per_node + local index. All arrays live in the cluster's arena. Knows rates, no time. */
+ * GPUs are numbered globally: gpu = node * gpus_per_node + local index. All arrays live in the cluster's arena. Knows rates, no time.
+ *
+ * On a machine whose devices are threads of the host (machine.gpu.on_host) a device's memory is its socket's DRAM, and a copy is one core's memcpy: 2 B of DRAM a
+ * byte, one core all the time, at most the rate measured for its link (machine file) in that direction; two copies at once are two threads. */
 #ifndef MEMWALL_HW_MODELS_CLUSTER_H
 #define MEMWALL_HW_MODELS_CLUSTER_H
 
@@ -78,7 +81,7 @@ void cluster_free(struct cluster *cluster);
 
 /* Resource ids. */
 uint32_t cluster_sm(const struct cluster *cluster, uint32_t gpu);
-uint32_t cluster_hbm(const struct cluster *cluster, uint32_t gpu);
+uint32_t cluster_hbm(const struct cluster *cluster, uint32_t gpu); /* on host: the DRAM of its socket */
 uint32_t cluster_dram(const struct cluster *cluster, uint32_t node, uint32_t socket);
 uint32_t cluster_cores(const struct cluster *cluster, uint32_t node, uint32_t socket);
 uint32_t cluster_gpu_socket(const struct cluster *cluster, uint32_t gpu); /* nearest socket, 0.. within its node */
@@ -95,6 +98,7 @@ enum status cluster_route(const struct cluster *cluster, struct endpoint from, s
  *   one server, direct links as many edge-disjoint rings as the lanes among the members allow (DGX-1: 1 on an NV1 pair, 2 on an NV2 pair, 6 on all eight); when no ring
  *                            closes, one pair of rings that hops over a neighbour; when there is none, the host
  *   one server, PCIe only    each hop directly under a switch (machine.gpu.pcie_peer) or through host memory (2 B of DRAM per byte)
+ *   devices on the host      nothing of its own; cap: the machine's nccl.bus_GBps
  *   several servers          each server with k members takes 1 B in and out, spread over the NICs of those k members (1/k each), (k-1)/k of it inside
  * `rate_cap` is the ring's own limit (bus bytes/s) from links and NCCL's per-lane rate. Appends to uses (at most `use_max`; more is STATUS_LIMIT). `first_node_only`: list
  * only resources of the first member's server (folded groups: the others are mirror images); the cap still covers all. A group of one uses nothing, cap infinite.

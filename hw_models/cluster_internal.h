@@ -32,10 +32,10 @@ struct cluster_map {
     uint32_t *gpu_fabric;    /* local resource of egress, ingress is +1; CLUSTER_NONE: not on an NVSwitch */
     uint32_t *gpu_nic_start; /* [gpus + 1] into gpu_nics */
     uint32_t *gpu_nics; /* compute NICs each GPU sends through, nearest first, shared out among GPUs equally near */
-    uint32_t first_hbm, first_dram, first_cores, first_drive,
-        first_nic;           /* local resources; NIC n: out first_nic + 2n, in + 1 */
-    double fabric_hop_s;     /* latency of one hop between a GPU and an NVSwitch */
-    double lane_bytes_per_s; /* what a collective gets of one lane, one direction */
+    uint32_t first_hbm; /* CLUSTER_NONE: devices on the host have no memory of their own */
+    uint32_t first_dram, first_cores, first_drive, first_nic; /* local resources; NIC n: out first_nic + 2n, in + 1 */
+    double fabric_hop_s;                                      /* latency of one hop between a GPU and an NVSwitch */
+    double lane_bytes_per_s;                                  /* what a collective gets of one lane, one direction */
 };
 
 /* Growing list of uses with the resources of one server merged: entries before `merge_from` are left alone. */

@@ -452,11 +452,21 @@ static enum status finish(const struct cluster *cluster, const struct cluster_us
     return STATUS_OK;
 }
 
+/* Threads of the host meet in its memory: no links. */
+static double threads_cap(const struct cluster *cluster, uint32_t member_count)
+{
+    return member_count > 1 ? cluster->machine->nvlink_collective_bytes_per_s : INFINITY;
+}
+
 enum status cluster_ring_on_node(const struct cluster *cluster, const uint32_t *members, uint32_t member_count,
                                  uint32_t only_node, struct resource_use *uses, uint32_t use_max, uint32_t *use_count,
                                  double *rate_cap_bytes_per_s, struct error *error)
 {
     TRY(check_group(cluster, members, member_count, error));
+    if (cluster->machine->gpu.on_host) {
+        *rate_cap_bytes_per_s = threads_cap(cluster, member_count);
+        return STATUS_OK;
+    }
     uint32_t node_count = 0, most = 0;
     cluster_group_span(cluster, members, member_count, &node_count, &most);
     struct cluster_uses list = { .items = uses, .count = *use_count, .max = use_max };
@@ -509,6 +519,10 @@ enum status cluster_all_to_all_on_node(const struct cluster *cluster, const uint
                                        uint32_t *use_count, double *rate_cap_bytes_per_s, struct error *error)
 {
     TRY(check_group(cluster, members, member_count, error));
+    if (cluster->machine->gpu.on_host) {
+        *rate_cap_bytes_per_s = threads_cap(cluster, member_count);
+        return STATUS_OK;
+    }
     struct cluster_uses list = { .items = uses, .count = *use_count, .max = use_max };
     struct group_walk walk = walk_group(cluster, members, member_count);
     struct group_part part;

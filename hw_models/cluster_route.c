@@ -191,6 +191,75 @@ static enum status route_gpu_host(const struct cluster *cluster, uint32_t gpu, u
     return STATUS_OK;
 }
 
+/* What the links of a device on the host say of its thread's copies, in one direction. The links of other copies do not count: two copies are two threads. */
+static bool thread_way(const struct cluster *cluster, uint32_t gpu, uint32_t socket, bool to_host, double *rate,
+                       struct cluster_uses *uses, double *latency_s)
+{
+    struct resource_use scratch[ROUTE_USES_MAX];
+    struct cluster_uses own = { .items = scratch, .max = ROUTE_USES_MAX };
+    uint32_t node = gpu / cluster->gpus_per_node;
+    if (!host_way(cluster, node, cluster->map->gpu_parts[gpu % cluster->gpus_per_node], socket, to_host, 1, &own,
+                  latency_s)) {
+        return false;
+    }
+    *rate = cluster_uses_rate(cluster, scratch, own.count);
+    for (uint32_t i = 0; uses != NULL && i < own.count; i++) {
+        cluster_use_add(uses, scratch[i].resource, scratch[i].coefficient);
+    }
+    return true;
+}
+
+/* One core's memcpy at `rate`: read in one socket's DRAM, written in another's or the same. Alone it runs as measured, so caches may keep some of it from the DRAM. */
+static void use_thread(const struct cluster *cluster, uint32_t from_dram, uint32_t to_dram, uint32_t cores, double rate,
+                       struct cluster_uses *uses)
+{
+    double bytes = from_dram == to_dram ? 2 : 1;
+    cluster_use_add(uses, cores, 1 / rate);
+    cluster_use_add(uses, from_dram, fmin(bytes, cluster->resources[from_dram].capacity / rate));
+    if (from_dram != to_dram) {
+        cluster_use_add(uses, to_dram, fmin(bytes, cluster->resources[to_dram].capacity / rate));
+    }
+}
+
+static enum status route_thread_host(const struct cluster *cluster, uint32_t gpu, uint32_t host, bool to_host,
+                                     bool pageable, struct cluster_uses *uses, struct route *route, struct error *error)
+{
+    const struct machine *machine = cluster->machine;
+    uint32_t node = gpu / cluster->gpus_per_node, socket = host % cluster->sockets;
+    double rate;
+    if (host / cluster->sockets != node || !thread_way(cluster, gpu, socket, to_host, &rate, uses, &route->latency_s)) {
+        return no_way(cluster, "between a device and a socket it is not joined with", error);
+    }
+    if (pageable && machine->pageable_bytes_per_s > 0) {
+        rate = fmin(rate, machine->pageable_bytes_per_s);
+    }
+    uint32_t device = cluster_hbm(cluster, gpu), memory = cluster_dram(cluster, node, socket);
+    use_thread(cluster, to_host ? device : memory, to_host ? memory : device,
+               cluster_cores(cluster, node, cluster_gpu_socket(cluster, gpu)), rate, uses);
+    route->rate_cap_bytes_per_s = rate;
+    return STATUS_OK;
+}
+
+/* Between two devices, or within one: the slower of out of the one and into the other, unless the machine has a measured curve for pairs (sim/engine/collective_cost.h). */
+static enum status route_thread_thread(const struct cluster *cluster, uint32_t from, uint32_t to,
+                                       struct cluster_uses *uses, struct route *route, struct error *error)
+{
+    uint32_t node = from / cluster->gpus_per_node;
+    uint32_t sockets[2] = { cluster_gpu_socket(cluster, from), cluster_gpu_socket(cluster, to) };
+    double out, in, latency_out_s = 0, latency_in_s = 0, latency_between_s = 0;
+    if (to / cluster->gpus_per_node != node ||
+        !thread_way(cluster, from, sockets[0], true, &out, NULL, &latency_out_s) ||
+        !thread_way(cluster, to, sockets[1], false, &in, NULL, &latency_in_s) ||
+        !cross_sockets(cluster, node, sockets[0], sockets[1], 1, uses, &latency_between_s)) {
+        return no_way(cluster, "between two devices on hosts that no link joins", error);
+    }
+    route->latency_s = fmax(latency_out_s, latency_in_s) + latency_between_s;
+    route->rate_cap_bytes_per_s = fmin(fmin(out, in), cluster_uses_rate(cluster, uses->items, uses->count));
+    use_thread(cluster, cluster_hbm(cluster, from), cluster_hbm(cluster, to), cluster_cores(cluster, node, sockets[1]),
+               route->rate_cap_bytes_per_s, uses);
+    return STATUS_OK;
+}
+
 static enum status route_gpu_gpu(const struct cluster *cluster, uint32_t from, uint32_t to, struct cluster_uses *uses,
                                  struct route *route, struct error *error)
 {
@@ -296,7 +365,10 @@ enum status cluster_route(const struct cluster *cluster, struct endpoint from, s
     struct cluster_uses uses = { .items = route->uses, .max = ROUTE_USES_MAX };
     route->rate_cap_bytes_per_s = INFINITY;
     enum status status;
-    if (from.kind == ENDPOINT_GPU && to.kind == ENDPOINT_GPU) {
+    bool on_host = cluster->machine->gpu.on_host;
+    if (from.kind == ENDPOINT_GPU && to.kind == ENDPOINT_GPU && on_host) {
+        status = route_thread_thread(cluster, from.index, to.index, &uses, route, error);
+    } else if (from.kind == ENDPOINT_GPU && to.kind == ENDPOINT_GPU) {
         status = route_gpu_gpu(cluster, from.index, to.index, &uses, route, error);
     } else if (from.kind == ENDPOINT_HOST && to.kind == ENDPOINT_HOST) {
         status = route_host_host(cluster, from.index, to.index, &uses, route, error);
@@ -308,8 +380,9 @@ enum status cluster_route(const struct cluster *cluster, struct endpoint from, s
         status = no_way(cluster, "between storage and a GPU in one piece: go through host memory", error);
     } else {
         bool to_host = to.kind == ENDPOINT_HOST;
-        status = route_gpu_host(cluster, to_host ? from.index : to.index, to_host ? to.index : from.index, to_host,
-                                pageable, &uses, route, error);
+        uint32_t gpu = to_host ? from.index : to.index, host = to_host ? to.index : from.index;
+        status = on_host ? route_thread_host(cluster, gpu, host, to_host, pageable, &uses, route, error)
+                         : route_gpu_host(cluster, gpu, host, to_host, pageable, &uses, route, error);
     }
     TRY(status);
     if (uses.overflow) {

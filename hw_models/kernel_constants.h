@@ -1,5 +1,5 @@
 /* Names and ranges of the GEMM constants in a machine file's "kernel_model": one table for the loader, the cost model
- * (sim/engine/kernel_cost.h has the formulas) and the fitting tool (validate/tools/fit_kernels.c).
+ * (sim/engine/kernel_cost.h has the formulas) and the fit (validate/fit/fit_gemm.c).
  *
  *     "kernel_model": { "gemm": { "bf16": { "sm_efficiency": 0.8, ... }, ... }, "attention_forward_efficiency": 0.58, ... }
  */

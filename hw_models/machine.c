@@ -44,71 +44,6 @@ enum status machine_text(struct machine *machine, const char *text, const char *
     return *copy == NULL ? machine_out_of_memory(error) : STATUS_OK;
 }
 
-enum status machine_add_source(struct machine *machine, const char *field, const char *source, bool estimated,
-                               struct error *error)
-{
-    uint32_t count = machine->source_count;
-    if ((count & (count - 1)) == 0) { /* capacity is the next power of two: full at each power */
-        struct machine_source *grown =
-            arena_array(&machine->arena, struct machine_source, count == 0 ? 1 : 2 * (size_t)count);
-        if (grown == NULL) {
-            return machine_out_of_memory(error);
-        }
-        if (count > 0) {
-            memcpy(grown, machine->sources, count * sizeof *grown);
-        }
-        machine->sources = grown;
-    }
-    struct machine_source *entry = &machine->sources[count];
-    TRY(machine_text(machine, field, &entry->field, error));
-    TRY(machine_text(machine, source, &entry->source, error));
-    entry->estimated = estimated;
-    machine->source_count++;
-    return STATUS_OK;
-}
-
-const struct machine_source *machine_source_of(const struct machine *machine, const char *field)
-{
-    const struct machine_source *best = NULL;
-    size_t best_length = 0;
-    for (uint32_t i = 0; i < machine->source_count; i++) {
-        const struct machine_source *entry = &machine->sources[i];
-        size_t length = strlen(entry->field);
-        bool covers = strncmp(field, entry->field, length) == 0 && (field[length] == '\0' || field[length] == '.');
-        if (covers && (best == NULL || length >= best_length)) {
-            best = entry;
-            best_length = length;
-        }
-    }
-    return best;
-}
-
-/* "provenance": [{"source": "...", "fields": ["gpu.clock_MHz", ...], "estimated": true}, ...] */
-static enum status read_provenance(struct machine *machine, const struct json *root, struct error *error)
-{
-    static const char *const KEYS[] = { "source", "fields", "estimated" };
-    struct json array;
-    TRY(json_array_optional(root, "provenance", &array, error));
-    for (size_t i = 0; array.node != NULL && i < json_count(&array); i++) {
-        struct json at, fields;
-        const char *source;
-        bool estimated;
-        json_item(&array, i, &at);
-        TRY(json_known_keys(&at, KEYS, sizeof KEYS / sizeof KEYS[0], error));
-        TRY(json_string(&at, "source", &source, error));
-        TRY(json_bool_or(&at, "estimated", false, &estimated, error));
-        TRY(json_array(&at, "fields", &fields, error));
-        for (size_t k = 0; k < json_count(&fields); k++) {
-            struct json item;
-            const char *field;
-            json_item(&fields, k, &item);
-            TRY(json_as_string(&item, &field, error));
-            TRY(machine_add_source(machine, field, source, estimated, error));
-        }
-    }
-    return STATUS_OK;
-}
-
 /* "nics", "nvmes", "nic_Gbps", "dram_GiB", "gpu_memory_GiB": short ways to change a base. */
 static enum status read_shortcuts(struct machine *machine, const struct json *root, struct error *error)
 {
@@ -157,12 +92,34 @@ static const char *const SHORTCUT_KEYS[] = { "nics", "nvmes", "nic_Gbps", "dram_
 
 static enum status check_keys(const struct json *root, bool partial, struct error *error)
 {
-    static const char *const KEYS[] = { "schema",        "name",        "base",         "title",    "year",
-                                        "gpu_count",     "gpu",         "host",         "latency",  "memory_overhead",
-                                        "nccl",          "network",     "price",        "power",    "parts",
-                                        "links",         "collectives", "kernel_model", "measured", "notes",
-                                        "provenance",    "nics",        "nvmes",        "nic_Gbps", "dram_GiB",
-                                        "gpu_memory_GiB" };
+    static const char *const KEYS[] = { "schema",
+                                        "name",
+                                        "base",
+                                        "title",
+                                        "year",
+                                        "gpu_count",
+                                        "gpu",
+                                        "host",
+                                        "latency",
+                                        "memory_overhead",
+                                        "nccl",
+                                        "network",
+                                        "price",
+                                        "power",
+                                        "parts",
+                                        "links",
+                                        "collectives",
+                                        "kernel_model",
+                                        "measured",
+                                        "notes",
+                                        "provenance",
+                                        "nics",
+                                        "nvmes",
+                                        "nic_Gbps",
+                                        "dram_GiB",
+                                        "gpu_memory_GiB",
+                                        "standard_errors",
+                                        "residuals" };
     TRY(json_known_keys(root, KEYS, sizeof KEYS / sizeof KEYS[0], error));
     for (size_t i = 0; !partial && i < sizeof SHORTCUT_KEYS / sizeof SHORTCUT_KEYS[0]; i++) {
         if (json_has(root, SHORTCUT_KEYS[i])) {
@@ -255,6 +212,7 @@ static enum status read_machine(struct machine *machine, const struct json *root
             return machine_out_of_memory(error);
         }
         TRY(machine_note_overrides(machine, root, origin, error));
+        machine_forget_standard_errors(machine, root);
     }
     TRY(read_name(machine, root, partial, error));
     TRY(machine_read_fields(machine, root, partial, error));
@@ -270,7 +228,7 @@ static enum status read_machine(struct machine *machine, const struct json *root
     TRY(machine_read_curves(machine, root, partial, error));
     TRY(machine_read_kernel_model(machine, root, partial, error));
     TRY(machine_read_measured(root, error));
-    return read_provenance(machine, root, error);
+    return machine_read_sources(machine, root, error);
 }
 
 static const struct embedded_library LIBRARY = { .files = embedded_machines,
@@ -288,6 +246,11 @@ static enum status load_named(struct machine *machine, const char *name, int dep
     enum status status = read_machine(machine, &root, depth, error);
     json_free(document);
     return status;
+}
+
+enum status machine_open(struct json_document **document, const char *name_or_path, struct error *error)
+{
+    return embedded_open(&LIBRARY, name_or_path, document, error);
 }
 
 enum status machine_load(struct machine *machine, const char *name_or_path, struct error *error)

@@ -130,6 +130,7 @@ struct machine_gpu {
     double launch_gap_s;                         /* device gap between dependent kernels in one stream */
     uint32_t copy_engines;
     bool pcie_peer;   /* GPUs copy to each other over PCIe switches and roots; false: through host memory */
+    bool on_host;     /* the "GPUs" are threads of the host: they run on its cores, their memory is its DRAM */
     double price_usd; /* 0: unknown */
 };
 
@@ -169,6 +170,20 @@ struct machine {
         bool estimated; /* recalled or derived by analogy, not read in a source */
     } * sources;
     uint32_t source_count;
+    /* of fitted constants: the field's path, its absolute standard error in the field's unit */
+    struct machine_standard_error {
+        const char *field;
+        double value;
+    } * standard_errors;
+    uint32_t standard_error_count;
+    /* how well the fitted constants say what was measured: one line for each set of points; relative errors */
+    struct machine_residual {
+        const char *what, *source;
+        uint32_t points, left_out; /* fitted to; kept apart to judge by */
+        double mean_error, worst_error;
+        double left_out_mean_error; /* NAN: none left out */
+    } * residuals;
+    uint32_t residual_count;
     struct arena arena; /* owns all of the above */
 };
 
@@ -177,6 +192,8 @@ struct machine {
 enum status machine_load(struct machine *machine, const char *name_or_path, struct error *error);
 enum status machine_from_json(struct machine *machine, const struct json *value, struct error *error);
 void machine_free(struct machine *machine);
+/* The file behind a name or path, unchecked. The caller frees the document. */
+enum status machine_open(struct json_document **document, const char *name_or_path, struct error *error);
 
 /* The library, in a fixed order (by name). The text of a library file, for people and for tests. */
 uint32_t machine_library_count(void);
@@ -186,6 +203,8 @@ const char *machine_library_text(uint32_t index, size_t *length);
 /* The provenance that covers a field by its JSON path without "$." ("gpu.clock_MHz"; parts and links by kind: "links.pcie.GBps"): the longest matching prefix,
  * the last one where equal (a later override). NULL: nothing said. */
 const struct machine_source *machine_source_of(const struct machine *machine, const char *field);
+/* The standard error of a field by its path as the file gives it ("gpu.hbm_GBps", "links.pcie.GBps"), in the field's unit; 0: not known. */
+double machine_standard_error_of(const struct machine *machine, const char *field);
 /* The curve of this kind, ranks and nodes, or NULL. */
 const struct machine_collective_curve *machine_curve(const struct machine *machine, enum collective_kind kind,
                                                      uint32_t ranks, uint32_t nodes);

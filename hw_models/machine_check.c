@@ -117,6 +117,43 @@ static enum status check_part(const struct machine *machine, const struct json *
     return STATUS_OK;
 }
 
+/* Devices on the host are threads of its sockets: each hangs on one by one pcie link, which says how fast its copies are, and nothing else joins them. */
+static enum status check_on_host(const struct machine *machine, const struct json *root, uint32_t *gpu_links,
+                                 struct error *error)
+{
+    for (uint32_t i = 0; i < machine->part_count; i++) {
+        enum machine_part_kind kind = machine->parts[i].kind;
+        gpu_links[i] = 0;
+        if (kind == PART_NIC || kind == PART_NVSWITCH || kind == PART_PCIE_SWITCH) {
+            return json_error(root, error,
+                              "gpu.on_host is true and \"parts\" has the %s \"%s\": devices that are threads of the "
+                              "host have cpu_socket, host_dram, gpu and nvme only",
+                              machine_part_word(kind), machine->parts[i].id);
+        }
+    }
+    for (uint32_t i = 0; i < machine->link_count; i++) {
+        const struct machine_link *link = &machine->links[i];
+        const struct machine_part *a = &machine->parts[link->a], *b = &machine->parts[link->b];
+        bool joins_gpu = a->kind == PART_GPU || b->kind == PART_GPU;
+        if (joins_gpu && !(link->kind == LINK_PCIE && a->kind == PART_CPU)) {
+            return json_error(root, error,
+                              "gpu.on_host is true and a %s link joins \"%s\" and \"%s\"; a device on the host has one "
+                              "pcie link, from its cpu_socket",
+                              machine_link_word(link->kind), a->id, b->id);
+        }
+        gpu_links[link->b] += joins_gpu;
+    }
+    for (uint32_t i = 0; i < machine->part_count; i++) {
+        if (machine->parts[i].kind == PART_GPU && gpu_links[i] != 1) {
+            return json_error(root, error,
+                              "gpu.on_host is true and \"%s\" has %u links; a device on the host has one pcie link, "
+                              "from its cpu_socket",
+                              machine->parts[i].id, gpu_links[i]);
+        }
+    }
+    return STATUS_OK;
+}
+
 enum status machine_check_topology(const struct machine *machine, const struct json *root, struct error *error)
 {
     size_t count = machine->part_count + 1u;
@@ -138,6 +175,9 @@ enum status machine_check_topology(const struct machine *machine, const struct j
     mark_host_side(machine, parent, host);
     for (uint32_t i = 0; i < machine->part_count; i++) {
         TRY_OR_FAIL(check_part(machine, root, i, host[i], links[i], ddr[i], error));
+    }
+    if (machine->gpu.on_host) {
+        status = check_on_host(machine, root, links, error);
     }
 fail:
     free(counts);

@@ -67,6 +67,7 @@ static const struct field FIELDS[] = {
     REAL_OR("gpu", "hbm_GBps", gpu.hbm_bytes_per_s, 1e-3, 1e7, 1e9, 0.0),
     COUNT_OR("gpu", "copy_engines", gpu.copy_engines, 1, 64, 2),
     BOOL_OR("gpu", "pcie_peer", gpu.pcie_peer, 1.0),
+    BOOL_OR("gpu", "on_host", gpu.on_host, 0.0),
     TEXT_OR("host", "cpu", cpu),
     REAL("host", "pageable_GBps", pageable_bytes_per_s, 1e-3, 1e5, 1e9),
     REAL("host", "adam_Gparameters_per_s_core", cpu_adam_parameters_per_s_core, 1e-6, 1e3, 1e9),
@@ -275,7 +276,8 @@ enum status machine_read_fields(struct machine *machine, const struct json *root
 enum status machine_note_overrides(struct machine *machine, const struct json *root, const char *origin,
                                    struct error *error)
 {
-    static const char *const SKIPPED[] = { "schema", "name", "title", "base", "notes", "provenance", "measured" };
+    static const char *const SKIPPED[] = { "schema",     "name",     "title",           "base",     "notes",
+                                           "provenance", "measured", "standard_errors", "residuals" };
     for (size_t i = 0; i < json_count(root); i++) {
         const char *key;
         struct json child;

@@ -67,10 +67,10 @@ static void whole_script(const struct picture *picture, struct strbuf *out)
     strbuf_append(out, "unset output\nreset\n}\n");
 }
 
-static void note(const struct plot_input *input, const char *text)
+static void put_note(char *note, size_t note_bytes, const char *text)
 {
-    if (input->note != NULL && input->note_bytes > 0) {
-        snprintf(input->note, input->note_bytes, "%s", text);
+    if (note != NULL && note_bytes > 0) {
+        snprintf(note, note_bytes, "%s", text);
     }
 }
 
@@ -97,13 +97,13 @@ static int start_gnuplot(const char *folder, char *script)
 }
 
 /* gnuplot wrote to temporary names: a picture appears whole or not at all. */
-static bool keep_outputs(const struct plot_input *input, const char *name, bool keep)
+static bool keep_outputs(const char *folder, const char *name, bool keep)
 {
     static const char *const forms[] = { "svg", "png" };
     bool ok = keep;
     for (int i = 0; i < 2; i++) {
         char path[PATH_BYTES], temporary[PATH_BYTES + 8];
-        snprintf(path, sizeof path, "%s/%s.%s", input->folder, name, forms[i]);
+        snprintf(path, sizeof path, "%s/%s.%s", folder, name, forms[i]);
         snprintf(temporary, sizeof temporary, "%s.tmp", path);
         if (!keep || rename(temporary, path) != 0) {
             unlink(temporary);
@@ -113,7 +113,7 @@ static bool keep_outputs(const struct plot_input *input, const char *name, bool 
     return ok;
 }
 
-static enum status write_picture(const struct plot_input *input, const struct picture *picture, struct error *error)
+static enum status write_picture(const char *folder, const struct picture *picture, struct error *error)
 {
     char path[PATH_BYTES];
     struct strbuf text = { 0 };
@@ -122,11 +122,11 @@ static enum status write_picture(const struct plot_input *input, const struct pi
     if (text.failed || picture->data.failed || picture->script.failed) {
         status = error_set(error, STATUS_NO_MEMORY, "out of memory for the %s plot", picture->name);
     }
-    snprintf(path, sizeof path, "%s/plots/%s.dat", input->folder, picture->name);
+    snprintf(path, sizeof path, "%s/plots/%s.dat", folder, picture->name);
     if (status == STATUS_OK) {
         status = file_write(path, picture->data.text, picture->data.length, error);
     }
-    snprintf(path, sizeof path, "%s/plots/%s.gp", input->folder, picture->name);
+    snprintf(path, sizeof path, "%s/plots/%s.gp", folder, picture->name);
     if (status == STATUS_OK) {
         status = file_write(path, text.text, text.length, error);
     }
@@ -134,20 +134,64 @@ static enum status write_picture(const struct plot_input *input, const struct pi
     return status;
 }
 
-static void draw(struct plots *plots)
+/* A picture that this result does not have must not be that of an earlier one. */
+static void forget_picture(const char *folder, const char *name)
 {
-    char path[PATH_BYTES], script[64];
-    const struct plot_input *input = plots->input;
-    snprintf(path, sizeof path, "%s/plots/gnuplot.log", input->folder);
-    unlink(path); /* of an earlier run */
-    for (uint32_t i = 0; i < plots->count; i++) {
-        snprintf(script, sizeof script, "plots/%s.gp", plots->names[i]);
-        plots->children[i] = start_gnuplot(input->folder, script);
-        if (plots->children[i] < 0) {
-            note(input,
-                 "gnuplot cannot be started (is it installed?): plots/ has scripts and data, no pictures are drawn");
-        }
+    static const struct {
+        const char *folder, *ending;
+    } files[] = { { "", "svg" }, { "", "png" }, { "plots/", "gp" }, { "plots/", "dat" } };
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char path[PATH_BYTES];
+        snprintf(path, sizeof path, "%s/%s%s.%s", folder, files[i].folder, name, files[i].ending);
+        unlink(path);
     }
+}
+
+/* plots/, without what an earlier run's gnuplot complained of. */
+static enum status prepare_folder(const char *folder, struct error *error)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/plots", folder);
+    TRY(folder_make(path, error));
+    snprintf(path, sizeof path, "%s/plots/gnuplot.log", folder);
+    unlink(path);
+    return STATUS_OK;
+}
+
+/* The process that draws a picture, or -1 and a note. */
+static int draw(const char *folder, const char *name, char *note, size_t note_bytes)
+{
+    char script[64];
+    snprintf(script, sizeof script, "plots/%s.gp", name);
+    int child = start_gnuplot(folder, script);
+    if (child < 0) {
+        put_note(note, note_bytes,
+                 "gnuplot cannot be started (is it installed?): plots/ has scripts and data, no pictures are drawn");
+    }
+    return child;
+}
+
+/* Waits for it and gives the picture its names. */
+static void finish(int child, const char *folder, const char *name, char *note, size_t note_bytes)
+{
+    int status = -1;
+    if (child < 0) {
+        return;
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (!keep_outputs(folder, name, WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
+        put_note(note, note_bytes, "gnuplot failed on a plot: plots/gnuplot.log says why");
+    }
+}
+
+enum status plot_draw_one(const char *folder, const struct picture *picture, char *note, size_t note_bytes,
+                          struct error *error)
+{
+    TRY(prepare_folder(folder, error));
+    TRY(write_picture(folder, picture, error));
+    finish(draw(folder, picture->name, note, note_bytes), folder, picture->name, note, note_bytes);
+    return STATUS_OK;
 }
 
 enum status plots_start(struct plots *plots, const struct plot_input *input, struct error *error)
@@ -156,40 +200,32 @@ enum status plots_start(struct plots *plots, const struct plot_input *input, str
                                                    struct error *) = { plot_timeline, plot_memory, plot_links,
                                                                        plot_breakdown };
     static const char *const names[PLOT_COUNT] = { "timeline", "memory", "links", "breakdown" };
-    char path[PATH_BYTES];
     enum status status = STATUS_OK;
     *plots = (struct plots){ .input = input };
-    snprintf(path, sizeof path, "%s/plots", input->folder);
-    TRY(folder_make(path, error));
+    TRY(prepare_folder(input->folder, error));
     for (int i = 0; i < PLOT_COUNT && status == STATUS_OK; i++) {
         struct picture picture = { .name = names[i] };
         status = makers[i](input, &picture, error);
         if (status == STATUS_OK && picture.script.length > 0) {
-            status = write_picture(input, &picture, error);
+            status = write_picture(input->folder, &picture, error);
             plots->names[plots->count++] = names[i];
+        } else if (status == STATUS_OK) {
+            forget_picture(input->folder, names[i]);
         }
         strbuf_free(&picture.data);
         strbuf_free(&picture.script);
     }
-    if (status == STATUS_OK) {
-        draw(plots);
+    for (uint32_t i = 0; status == STATUS_OK && i < plots->count; i++) {
+        plots->children[i] = draw(input->folder, plots->names[i], input->note, input->note_bytes);
     }
     return status;
 }
 
 void plots_finish(struct plots *plots)
 {
+    const struct plot_input *input = plots->input;
     for (uint32_t i = 0; i < plots->count; i++) {
-        int status = -1;
-        if (plots->children[i] < 0) {
-            continue;
-        }
-        while (waitpid(plots->children[i], &status, 0) < 0 && errno == EINTR) {
-        }
-        bool done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-        if (!keep_outputs(plots->input, plots->names[i], done)) {
-            note(plots->input, "gnuplot failed on a plot: plots/gnuplot.log says why");
-        }
+        finish(plots->children[i], input->folder, plots->names[i], input->note, input->note_bytes);
     }
     plots->count = 0;
 }

@@ -38,6 +38,10 @@ double plot_rank_margin(const struct schedule *schedule, uint32_t ranks, double 
 /* Text for a gnuplot string in double quotes without enhanced markup. */
 void plot_quoted(struct strbuf *out, const char *text);
 
+/* Write a picture's script and data into FOLDER/plots (made when absent), draw it, wait. A missing or failing gnuplot is a note. */
+enum status plot_draw_one(const char *folder, const struct picture *picture, char *note, size_t note_bytes,
+                          struct error *error);
+
 /* Each fills a picture; nothing to draw leaves the script empty. */
 enum status plot_timeline(const struct plot_input *input, struct picture *picture, struct error *error);
 enum status plot_memory(const struct plot_input *input, struct picture *picture, struct error *error);

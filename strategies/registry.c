@@ -15,8 +15,8 @@ static const struct pipeline_order *const ORDERS[] = {
 };
 
 static const struct memory_policy *const POLICIES[] = {
-    &policy_resident,
-    &policy_optimizer_on_host,
+    &policy_resident,     &policy_optimizer_on_host, &policy_patrickstar,
+    &policy_zero_offload, &policy_zero3_offload,     &policy_zero_infinity,
 };
 
 enum {

@@ -1,5 +1,6 @@
 /* Model descriptions: the library's counts against published ones, inline objects, Hugging Face configs, and what is
  * refused with which words. */
+#include "sim/model/ladder.h"
 #include "sim/model/model.h"
 #include "tests/test.h"
 
@@ -48,7 +49,9 @@ static void test_published_counts(void)
     } coarse[] = { { "gpt3-1.7b", 0.05e9 },    { "megatron-22b", 0.5e9 }, { "gpt3-175b", 0.5e9 },
                    { "megatron-530b", 0.5e9 }, { "megatron-1t", 10e9 },   { "gpt3-1t", 0.05e9 },
                    { "bert-huge-32", 1e6 },    { "bert-huge-48", 1e6 },   { "vit-huge-32", 0.5e6 },
-                   { "vit-huge-48", 0.5e6 },   { "gpt_175b", 0.05e9 } };
+                   { "vit-huge-48", 0.5e6 },   { "gpt_175b", 0.05e9 },    { "megatron_1.3b", 0.05e9 },
+                   { "gpt_nv_18b", 0.5e9 },    { "gpt_nv_39b", 0.5e9 },   { "gpt_nv_76b", 0.5e9 },
+                   { "gpt_220b", 5e9 },        { "gpt_250b", 5e9 },       { "gpt_454b", 0.5e9 } };
     struct model model;
     for (uint32_t i = 0; i < model_library_count(); i++) {
         model_library_get(i, &model);
@@ -68,6 +71,50 @@ static void test_published_counts(void)
         }
     }
     EXPECT(model_library_count() >= 45);
+}
+
+/* PatrickStar's ladder: 12 L h^2 + 13 L h, word, position and segment embeddings with their norm, pooler, two classes; reckoned by hand. */
+static void test_patrickstar_counts(void)
+{
+    static const struct {
+        const char *name;
+        int64_t parameters;
+    } known[] = {
+        { "gpt2small", 729404930 },      { "gpt2_1b", 1075980290 },     { "gpt2_2b", 2083145730 },
+        { "gpt2_4b", 4156786946 },       { "gpt3_6b", 6110533634 },     { "gpt3_8b", 8262970370 },
+        { "gpt3_10b", 10215010306 },     { "gpt3_11b", 11221909506 },   { "gpt3_12b", 12228808706 },
+        { "gpt3_13b", 13235707906 },     { "gpt3_15b", 15853645826 },   { "gpt3_18b", 18270203906 },
+        { "gpt_ds_20b", 20460912642 },   { "gpt_ds_40b", 40596234242 }, { "gpt_ds_50b", 50261188610 },
+        { "gpt_ds_60b", 60731555842 },   { "gpt_ds_68b", 67651881986 }, { "gpt_175b", 174500229122 },
+        { "megatron_1.3b", 1277413378 }, { "gpt_nv_18b", 18354198530 }, { "gpt_nv_39b", 38985408514 },
+        { "gpt_nv_76b", 75933419522 },   { "gpt_220b", 217990606850 },  { "gpt_250b", 248796291074 },
+        { "gpt_454b", 454074429442 },
+    };
+    struct model model;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        EXPECT(model_library_find(known[i].name, &model));
+        EXPECT_INT(model_parameters(&model), known[i].parameters);
+    }
+}
+
+static void test_ladders(void)
+{
+    const struct model_ladder *ladder = model_ladder_find("patrickstar-ladder");
+    EXPECT(ladder != NULL && ladder->count == 17);
+    EXPECT(model_ladder_find("PatrickStar_Ladder") == ladder);
+    EXPECT(model_ladder_find("patrickstar") == NULL && model_ladder_find("") == NULL);
+    for (uint32_t i = 0; i < model_ladder_count(); i++) {
+        ladder = model_ladder_get(i);
+        EXPECT(ladder->count > 1 && ladder->source[0] != '\0' && model_ladder_find(ladder->name) == ladder);
+        int64_t below = 0;
+        for (uint32_t k = 0; k < ladder->count; k++) {
+            struct model model;
+            EXPECT(model_library_find(ladder->models[k], &model));
+            EXPECT_TEXT(model.name, ladder->models[k]);
+            EXPECT(model_parameters(&model) > below); /* rising: what bisection needs */
+            below = model_parameters(&model);
+        }
+    }
 }
 
 static void test_library_names(void)
@@ -275,5 +322,6 @@ static void test_configs_refused(void)
     }
 }
 
-TEST_MAIN(TEST(test_exact_counts), TEST(test_published_counts), TEST(test_library_names), TEST(test_flops_gpt),
-          TEST(test_inline), TEST(test_inline_refused), TEST(test_configs), TEST(test_configs_refused))
+TEST_MAIN(TEST(test_exact_counts), TEST(test_published_counts), TEST(test_patrickstar_counts), TEST(test_ladders),
+          TEST(test_library_names), TEST(test_flops_gpt), TEST(test_inline), TEST(test_inline_refused),
+          TEST(test_configs), TEST(test_configs_refused))

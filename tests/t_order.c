@@ -142,7 +142,7 @@ static void test_every_order_verifies(void)
             }
         }
         printf("%s: %u stages built\n", orders[i]->name, built);
-        EXPECT(built > 100);
+        EXPECT(built >= 96); /* chimera: even stages, whole blocks */
     }
 }
 

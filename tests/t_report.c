@@ -565,7 +565,69 @@ static void test_text_table(void)
     strbuf_free(&out);
 }
 
-TEST_MAIN(TEST(test_exposed_times_sum_to_the_step), TEST(test_recomputation_is_told_apart), TEST(test_stretched_passes),
+/* What a real executor returns: gates and memory, no resources. Figures that need the inside of the simulation are left out and said to be. */
+static void test_measured_timelines(void)
+{
+    struct report_run *run = calloc(1, sizeof *run);
+    char folder[] = "/tmp/memwall-measured-XXXXXX", path[128];
+    struct error error = { 0 };
+    struct strbuf json = { 0 }, summary = { 0 };
+    char note[256] = "";
+    EXPECT(mkdtemp(folder) != NULL);
+    if (report_run(run, SCENARIOS[0])) {
+        const double steps_s[] = { 3, 1, 2, 4 };
+        const struct measured_steps measured = measured_steps(steps_s, 4);
+        EXPECT_REAL(measured.median_s, 2, 0); /* the lower one */
+        EXPECT_REAL(measured.min_s, 1, 0);
+        EXPECT_REAL(measured.max_s, 4, 0);
+        run->timeline.resources = NULL;
+        run->timeline.resource_count = 0;
+        run->timeline.rates = NULL;
+        run->timeline.rate_count = 0;
+        snprintf(run->timeline.executor, sizeof run->timeline.executor, "host");
+        run->input.measured = &measured;
+        run->input.is_elsewhere = true;
+        result_free(&run->result);
+        EXPECT_INT(result_compute(&run->result, &run->input, &error), STATUS_OK);
+        EXPECT(run->result.fits && run->result.mfu <= 0 && run->result.hfu <= 0);
+        EXPECT(run->result.model_tflops_per_gpu > 0);
+        EXPECT_INT(run->result.link_count, 0);
+        for (uint32_t i = 0; i < run->result.stage_count; i++) {
+            double sum = 0;
+            for (uint32_t c = 0; c < TIME_CLASS_COUNT; c++) {
+                sum += run->result.stages[i].exposed_s[c];
+            }
+            EXPECT_REAL(sum, run->result.step_time_s, sum_tolerance(run));
+        }
+        result_print_json(&run->result, &run->input, &json);
+        result_print_summary(&run->result, &run->input, &summary);
+        EXPECT_PART(json.text, "\"median\": 2,");
+        EXPECT_PART(json.text, "\"mfu\": null");
+        EXPECT_PART(json.text, "\"traffic\": []");
+        EXPECT_PART(json.text, "\"traffic_absent\": ");
+        EXPECT_PART(summary.text, "(median of 4 measured steps: 1.00 s to 4.00 s)");
+        EXPECT_PART(summary.text, "Measured on this computer, not on dgx-a100-80gb");
+        const struct files_options options = { .folder = folder, .note = note, .note_bytes = sizeof note };
+        EXPECT_INT(files_write(&run->result, &run->input, &options, &error), STATUS_OK);
+        snprintf(path, sizeof path, "%s/trace.json.gz", folder);
+        EXPECT(file_exists(path));
+        snprintf(path, sizeof path, "%s/timeline.svg", folder);
+        EXPECT(file_exists(path) || strstr(note, "gnuplot") != NULL);
+        snprintf(path, sizeof path, "%s/alone.json.gz", folder);
+        EXPECT_INT(files_trace(path, &run->input, &error), STATUS_OK);
+        EXPECT(file_exists(path));
+    }
+    strbuf_free(&json);
+    strbuf_free(&summary);
+    report_run_free(run);
+    free(run);
+    char command[160];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    EXPECT_INT(system(command), 0);
+}
+
+TEST_MAIN(TEST(test_measured_timelines), TEST(test_exposed_times_sum_to_the_step),
+          TEST(test_recomputation_is_told_apart), TEST(test_stretched_passes),
           TEST(test_traffic_by_class_sums_to_bytes), TEST(test_causes_of_a_bare_pipeline),
           TEST(test_link_series_hold_the_bytes), TEST(test_result_json), TEST(test_csv), TEST(test_rank_filter),
           TEST(test_files), TEST(test_explain), TEST(test_text_table), TEST(test_merged_collectives_leave_links_idle),

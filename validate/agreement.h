@@ -1,4 +1,16 @@
-/* Agreement of two runs of one schedule: simulated against measured. */
+/* Agreement of two runs of one schedule: simulated against measured.
+ *
+ *     TRY(agreement_begin(&collector, &schedule, error));
+ *     ... for each measured step: agreement_step(collector, timeline, error);
+ *     TRY(agreement_finish(collector, &simulated, AGREEMENT_FLOOR_S, &agreement, error));     // frees the collector, also on error
+ *     agreement_print(&agreement, &schedule, &out);  agreement_free(&agreement);
+ *
+ * Repeats. Of an op and of the step the median over the measured steps counts (nearest rank: sim/core/quantile.h), so that one disturbed step says nothing. How far
+ * the steps scatter is told beside the error: `noise` is about a 95 % interval of the median, 1.96 * sqrt(pi/2) * 1.4826 * MAD / sqrt(n), relative (sqrt(pi/2) sigma / sqrt(n) is the
+ * standard error of the median of normal values, 1.4826 MAD their robust sigma); of fewer than five steps, too few for a MAD, half of their range. An error within the noise is none.
+ *
+ * Errors of ops are |simulated - measured| / measured of their durations (end - start, alone or not), but never over less than the floor: below it, it is the clock and
+ * the thread switch that is measured. Marks take no time and are left out. */
 #ifndef MEMWALL_VALIDATE_AGREEMENT_H
 #define MEMWALL_VALIDATE_AGREEMENT_H
 
@@ -10,10 +22,14 @@
 
 enum { AGREEMENT_WORST = 10, AGREEMENT_STEPS_MAX = 1024 };
 
-struct agreement_group { /* one opcode, or all */
+/* What dispatching one op may take on a real executor (2 us, the bound that the host executor is held to): shorter ops are judged by their absolute error over this. */
+#define AGREEMENT_FLOOR_S 2e-6
+
+struct agreement_group { /* ops of one opcode or phase, or all */
     uint32_t ops;
-    double median_error, p90_error, bias; /* of op durations: |sim - measured| / measured; bias signed, of the sums */
-    double simulated_s, measured_s;       /* sums */
+    double median_error, p90_error;
+    double bias;                    /* signed, of the sums: (simulated - measured) / measured */
+    double simulated_s, measured_s; /* sums of durations */
 };
 
 struct agreement_op {
@@ -21,6 +37,7 @@ struct agreement_op {
     double simulated_s, measured_s, error;
 };
 
+/* Peaks. Measured: the highest of all steps. */
 struct agreement_space {
     uint32_t space;
     uint64_t simulated_peak_bytes, measured_peak_bytes, simulated_reserved_bytes, measured_reserved_bytes;
@@ -29,40 +46,52 @@ struct agreement_space {
 struct agreement {
     char executor[16];
     struct hash schedule_hash;
-    bool emulated, memory_equal;
+    bool emulated;
+    bool memory_equal; /* peak_bytes of every space, to the byte */
     double simulated_step_s;
     double steps_s[AGREEMENT_STEPS_MAX]; /* each measured step, in the order they ran */
     uint32_t step_count;
-    double median_step_s, min_step_s, max_step_s, spread; /* spread: median absolute deviation over median */
-    double step_error;                                    /* |sim - median| / median; see `signed_step_error` */
+    double median_step_s, min_step_s, max_step_s;
+    double spread;     /* median absolute deviation over median */
+    double noise;      /* of the median, relative; see above. NaN: one step says nothing about it */
+    double step_error; /* |simulated - median| / median */
     double signed_step_error;
-    struct agreement_group all, by_opcode[OPCODE_COUNT];
-    struct agreement_op worst[AGREEMENT_WORST];
+    double floor_s;
+    struct agreement_group all, by_opcode[OPCODE_COUNT], by_phase[PHASE_COUNT];
+    struct agreement_op worst[AGREEMENT_WORST]; /* by error, falling; equal ones in the schedule's order */
     uint32_t worst_count;
     struct agreement_space *spaces; /* [space_count], owned */
     uint32_t space_count;
-    double *op_simulated_s,
-        *op_measured_s; /* [op_count], owned: alone or not, end - start; measured: the median over steps */
+    double *op_simulated_s, *op_measured_s; /* [op_count], owned; measured: the median over steps */
     uint32_t op_count;
 };
 
-/* Collects measured steps; each must be of the same schedule. */
+/* Collects measured steps; each must be of the same schedule, which is borrowed until agreement_finish. */
 struct agreement_collector; /* private */
 enum status agreement_begin(struct agreement_collector **collector, const struct schedule *schedule,
                             struct error *error);
+/* STATUS_BAD_INPUT: another hash (both are printed), a step that did not end. STATUS_LIMIT: more than AGREEMENT_STEPS_MAX. */
 enum status agreement_step(struct agreement_collector *collector, const struct timeline *measured, struct error *error);
-/* Compare with the simulated timeline and free the collector. STATUS_BAD_INPUT when hashes differ (both are printed) or nothing was measured. Ops shorter than `floor_s` in both are
- * counted but judged by absolute error over floor_s: their relative error is the clock's. */
+uint32_t agreement_step_count(const struct agreement_collector *collector);
+/* Compare with the simulated timeline and free the collector. STATUS_BAD_INPUT when hashes differ or nothing was measured. floor_s > 0. */
 enum status agreement_finish(struct agreement_collector *collector, const struct timeline *simulated, double floor_s,
                              struct agreement *agreement, struct error *error);
-void agreement_abandon(struct agreement_collector *collector);
+void agreement_abandon(struct agreement_collector *collector); /* NULL is fine */
 void agreement_free(struct agreement *agreement);
 
-void agreement_print(const struct agreement *agreement, const struct schedule *schedule, struct strbuf *out);
-void agreement_print_json(const struct agreement *agreement, const struct schedule *schedule, struct strbuf *out);
+/* The error of one duration, as above. */
+double agreement_error(double simulated_s, double measured_s, double floor_s);
 
-/* The software model under which an executor's own run is simulated: lowering (kernels, numbers, communication) as it is, but no framework on the host: launches, copies and
- * collectives cost what the machine's bare latencies say, and nothing else does. */
+/* Text for people; JSON "memwall.validation/1" (DESIGN.md section 6). `notes`: what should be known of the comparison, a line each, or "". */
+void agreement_print(const struct agreement *agreement, const struct schedule *schedule, const char *notes,
+                     struct strbuf *out);
+void agreement_print_json(const struct agreement *agreement, const struct schedule *schedule, const char *notes,
+                          struct strbuf *out);
+/* One row an op: what it is, both durations, the error. */
+void agreement_print_csv(const struct agreement *agreement, const struct schedule *schedule, struct strbuf *out);
+
+/* The software model under which an executor's own run is simulated: lowering (kernels, numbers, communication, allocator) as it is, but no framework on the host: launches,
+ * copies and collectives cost what the machine's bare latencies say, and nothing else does. */
 void agreement_software(const struct machine *machine, struct software *software);
 
 #endif

@@ -7,19 +7,8 @@
 
 #include "sim/base/check.h"
 #include "sim/base/file.h"
-#include "validate/published/gemm_points.h"
 
-enum { LEFT_OUT_EVERY = 5, LEFT_OUT_LEAST = 40 };
 static const size_t FILE_BYTES_MAX = 16u << 20;
-
-static uint32_t text_hash(const char *text)
-{
-    uint32_t hash = 2166136261u;
-    for (; *text != '\0'; text++) {
-        hash = (hash ^ (uint8_t)*text) * 16777619u;
-    }
-    return hash;
-}
 
 static double field(const char *key, const char *name)
 {
@@ -82,7 +71,6 @@ static void add_row(struct kernel_row *rows, size_t max, size_t *count, const ch
         struct kernel_row *row = &rows[(*count)++];
         *row = (struct kernel_row){ .kernel = *kernel, .measured_s = seconds };
         snprintf(row->key, sizeof row->key, "%s", key);
-        row->left_out = text_hash(row->key) % LEFT_OUT_EVERY == 0;
     }
 }
 
@@ -123,22 +111,4 @@ enum status kernel_rows_measured(const char *path, const char *system, enum kern
     }
     free(text);
     return STATUS_OK;
-}
-
-void kernel_rows_published(const char *system, enum dtype dtype, double launch_gap_s, struct kernel_row *rows,
-                           size_t max, size_t *count)
-{
-    size_t before = *count;
-    for (size_t p = 0; p < GEMM_POINT_COUNT; p++) {
-        const struct gemm_point *point = &GEMM_POINTS[p];
-        if (strcmp(point->system, system) == 0 && point->dtype == dtype) {
-            char key[KERNEL_ROW_KEY_BYTES];
-            snprintf(key, sizeof key, "b=1, m=%u, k=%u, n=%u, layout=NN", point->m, point->k, point->n);
-            struct kernel kernel = gemm_of_key(key, dtype);
-            add_row(rows, max, count, key, &kernel, kernel.flops / (point->tflops * 1e12) - launch_gap_s);
-        }
-    }
-    for (size_t i = before; i < *count && *count - before <= LEFT_OUT_LEAST; i++) {
-        rows[i].left_out = false;
-    }
 }

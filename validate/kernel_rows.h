@@ -1,11 +1,10 @@
-/* Measured kernels as (kernel, seconds) rows: the table simumax_measured_kernel_efficiency.csv (not ours: read from ../shared/data/measured) and
- * the points typed in validate/published/gemm_points.h. fit_kernels fits to them, tests/accuracy/a_kernels.c judges by them.
+/* Measured kernels as (kernel, seconds) rows: the table simumax_measured_kernel_efficiency.csv (not ours: read from ../shared/data/measured). The importer of
+ * calibrations (validate/calibrate/import_csv.c) makes points of them, tests/accuracy/a_kernels.c judges by them.
  *
  * Measured rates are of back-to-back launches, so one launch gap is taken off each time: the kernel cost model has none. */
 #ifndef MEMWALL_VALIDATE_KERNEL_ROWS_H
 #define MEMWALL_VALIDATE_KERNEL_ROWS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "sim/base/status.h"
@@ -13,10 +12,12 @@
 
 enum { KERNEL_ROW_KEY_BYTES = 160 };
 
+/* The gap between back-to-back launches of this table's machines: latency.kernel_gap_us of the shipped ones (facts/hardware.md C.5: 1 to 2 us). */
+#define KERNEL_ROWS_LAUNCH_GAP_S 1.5e-6
+
 struct kernel_row {
     struct kernel kernel;
     double measured_s;
-    bool left_out;                  /* of fits: every fifth, by the FNV-1a hash of its key */
     char key[KERNEL_ROW_KEY_BYTES]; /* the shape as the source writes it */
 };
 
@@ -25,9 +26,5 @@ struct kernel_row {
 enum status kernel_rows_measured(const char *path, const char *system, enum kernel_class kernel_class, enum dtype dtype,
                                  double launch_gap_s, struct kernel_row *rows, size_t max, size_t *count,
                                  struct error *error);
-
-/* Append the published points of `system` and `dtype`. Sets of at most 40 points have nothing left out. */
-void kernel_rows_published(const char *system, enum dtype dtype, double launch_gap_s, struct kernel_row *rows,
-                           size_t max, size_t *count);
 
 #endif

@@ -12,6 +12,7 @@
 #include "sim/base/check.h"
 #include "sim/base/file.h"
 #include "sim/base/json.h"
+#include "sim/cli/executors.h"
 
 enum common_flag {
     FLAG_SET = 1000,
@@ -35,7 +36,8 @@ static const struct common COMMON[] = {
     { "set", "PATH=VALUE", "change a key of the scenario, e.g. --set parallel.tensor=4 (repeatable)", FLAG_SET },
     { "json", NULL, "print one JSON document instead of text", FLAG_JSON },
     { "out", "DIR", "write the answer into DIR (run: traces, CSV files and plots)", FLAG_OUT },
-    { "executor", "NAME", "sim (default)", FLAG_EXECUTOR },
+    { "executor", "sim|host|cuda", "what runs it: the simulator, threads of this computer, or its GPUs",
+      FLAG_EXECUTOR },
     { "detail", "op|layer|stage", "how finely the schedule is cut (default layer; op: every kernel and collective)",
       FLAG_DETAIL },
     { "no-fold", NULL, "build every rank, not one for all equal ones", FLAG_NO_FOLD },
@@ -45,11 +47,13 @@ static const struct common COMMON[] = {
 };
 enum { COMMON_COUNT = sizeof COMMON / sizeof COMMON[0], FLAGS_MAX = 48 };
 
-static void print_flag(const char *name, const char *argument, const char *help)
+/* `fallback`: what the flag is when it is not given, or NULL. */
+static void print_flag(const char *name, const char *argument, const char *help, const char *fallback)
 {
     char left[64];
     snprintf(left, sizeof left, "--%s%s%s", name, argument != NULL ? " " : "", argument != NULL ? argument : "");
-    printf("  %-28s %s\n", left, help);
+    printf("  %-28s %s%s%s%s\n", left, help, fallback != NULL ? " (default " : "", fallback != NULL ? fallback : "",
+           fallback != NULL ? ")" : "");
 }
 
 /* Whether a common flag means anything to the command. */
@@ -59,9 +63,9 @@ static bool heeds(const struct cli_command *command, enum common_flag code)
     case FLAG_SET:
     case FLAG_DETAIL:
     case FLAG_NO_FOLD: return command->takes_scenario;
+    case FLAG_EXECUTOR:
     case FLAG_OUT:
     case FLAG_JSON:
-    case FLAG_EXECUTOR:
     case FLAG_QUIET:
     case FLAG_HELP:
     case FLAG_VERSION:
@@ -75,11 +79,12 @@ static void print_command_help(const struct cli_command *command, const struct c
     printf("memwall %s - %s\n\nusage: memwall %s %s\n\n%s\nflags:\n", command->name, command->summary, command->name,
            command->usage, command->help);
     for (uint32_t i = 0; i < more_count; i++) {
-        print_flag(more[i].name, more[i].argument, more[i].help);
+        print_flag(more[i].name, more[i].argument, more[i].help, NULL);
     }
     for (int i = 0; i < COMMON_COUNT; i++) {
-        if (heeds(command, COMMON[i].code)) {
-            print_flag(COMMON[i].name, COMMON[i].argument, COMMON[i].help);
+        if (heeds(command, COMMON[i].code) && (COMMON[i].code != FLAG_EXECUTOR || command->executor != NULL)) {
+            print_flag(COMMON[i].name, COMMON[i].argument, COMMON[i].help,
+                       COMMON[i].code == FLAG_EXECUTOR ? command->executor : NULL);
         }
     }
 }
@@ -152,9 +157,15 @@ static bool check_common(const struct cli_command *command, const struct cli_fla
         *code = usage_error(command, "--out needs the name of a folder, found \"\"", "");
         return false;
     }
-    if (strcmp(flags->executor, "sim") != 0) {
-        char message[192];
-        snprintf(message, sizeof message, "--executor \"%.100s\" is not built in; executors: sim", flags->executor);
+    struct error error = { 0 };
+    if (executor_check_name(flags->executor, &error) != STATUS_OK) {
+        *code = usage_error(command, "--executor: ", error.message);
+        return false;
+    }
+    if (strcmp(flags->executor, exec_sim.name) != 0 && command->executor == NULL) {
+        char message[160];
+        snprintf(message, sizeof message, "this command runs nothing: --executor %s is for run, validate and calibrate",
+                 flags->executor);
         *code = usage_error(command, message, "");
         return false;
     }
@@ -163,7 +174,10 @@ static bool check_common(const struct cli_command *command, const struct cli_fla
 
 void cli_print_version(void)
 {
-    printf("memwall %s\nexecutors: sim\n", MEMWALL_VERSION);
+    struct strbuf executors = { 0 };
+    executors_print(&executors);
+    printf("memwall %s\n%s", MEMWALL_VERSION, executors.text != NULL ? executors.text : "");
+    strbuf_free(&executors);
 }
 
 bool cli_parse(const struct cli_command *command, int argc, char **argv, struct cli_flags *flags,
@@ -181,7 +195,7 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, struct 
         options[count++] = (struct option){ more[i].name, more[i].argument != NULL ? required_argument : no_argument,
                                             NULL, (int)(FLAG_FIRST_OWN + i) };
     }
-    *flags = (struct cli_flags){ .executor = "sim" };
+    *flags = (struct cli_flags){ .executor = command->executor != NULL ? command->executor : exec_sim.name };
     *code = EXIT_BAD_INPUT;
     optind = 1;
     opterr = 0;

@@ -21,8 +21,9 @@ struct cli_flags {
     const char *sets[SETS_MAX]; /* --set PATH=VALUE */
     uint32_t set_count;
     const char *out;      /* --out DIR, or NULL */
-    const char *executor; /* --executor, default "sim" */
+    const char *executor; /* --executor, or the command's default */
     const char *detail;   /* --detail, or NULL */
+    const char *scenario; /* text made from other input, which positionals[0] names; NULL: that is the file */
     bool json, quiet, no_fold;
 };
 
@@ -37,11 +38,13 @@ struct cli_flag {
 struct cli_command {
     const char *name, *usage, *summary, *help;
     uint32_t positional_min, positional_max;
-    bool takes_scenario; /* --set, --detail, --no-fold */
+    bool takes_scenario;  /* --set, --detail, --no-fold */
+    const char *executor; /* the default of --executor; NULL: the command simulates or runs nothing */
     enum exit_code (*run)(int argc, char **argv);
 };
 
-extern const struct cli_command command_run, command_explain, command_schedule, command_pipeline, command_list;
+extern const struct cli_command command_run, command_explain, command_schedule, command_pipeline, command_list,
+    command_validate, command_calibrate, command_compare, command_fit;
 
 /* Parses argv[1..] for `command`; prints help, the version or the complaint. Returns false when the command shall end
  * with *code. A flag that the command would not heed is refused, never passed over in silence. */
@@ -50,7 +53,7 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, struct 
 
 /* Complain on standard error and return the exit code of the error. */
 enum exit_code cli_complain(const struct error *error);
-/* "memwall 0.1 ..." */
+/* "memwall 0.1 ...", and its executors. */
 void cli_print_version(void);
 /* The answer of a command: with --out also into DIR/NAME.json or .txt; then as cli_print. */
 enum exit_code cli_answer(const struct cli_flags *flags, const char *name, struct strbuf *out, enum exit_code code);

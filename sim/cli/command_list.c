@@ -1,6 +1,7 @@
 /* memwall list: what the library holds, for people and (--json) for programs. */
 #include <dirent.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,6 +185,34 @@ static void machine_fields_json(struct json_writer *w, const struct machine *m)
     section_end(w, open);
 }
 
+/* Of calibrated machines: how sure its constants are, and how well they say what was measured. */
+static void fit_json(struct json_writer *w, const struct machine *m)
+{
+    jw_object(w, "standard_errors");
+    for (uint32_t i = 0; i < m->standard_error_count; i++) {
+        jw_real(w, m->standard_errors[i].field, m->standard_errors[i].value);
+    }
+    jw_end(w);
+    jw_array(w, "residuals");
+    for (uint32_t i = 0; i < m->residual_count; i++) {
+        const struct machine_residual *line = &m->residuals[i];
+        jw_object(w, NULL);
+        jw_string(w, "what", line->what);
+        jw_string(w, "source", line->source);
+        jw_uint(w, "points", line->points);
+        jw_uint(w, "left_out", line->left_out);
+        jw_real(w, "mean_error", line->mean_error);
+        jw_real(w, "worst_error", line->worst_error);
+        if (isnan(line->left_out_mean_error)) {
+            jw_null(w, "left_out_mean_error");
+        } else {
+            jw_real(w, "left_out_mean_error", line->left_out_mean_error);
+        }
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
 static double peak(const struct machine *m, enum dtype dtype)
 {
     return m->gpu.peak_flops[dtype];
@@ -224,6 +253,7 @@ static void machine_json(struct json_writer *w, const struct machine *m)
         jw_end(w);
     }
     jw_end(w);
+    fit_json(w, m);
     jw_end(w);
 }
 

@@ -1,62 +1,102 @@
 /* memwall run: one training step of a scenario. */
 #include <stdio.h>
 
+#include "sim/base/check.h"
 #include "sim/base/file.h"
+#include "sim/base/units.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/from_deepspeed.h"
 #include "sim/cli/job.h"
 #include "sim/report/files.h"
+
+enum { DEFAULT_STEPS = 3 };
 
 static enum exit_code run(int argc, char **argv);
 
 const struct cli_command command_run = {
     .name = "run",
-    .usage = "SCENARIO.json [flags]",
-    .summary = "simulate one training step: time, memory, traffic, what binds",
-    .help = "Reads a scenario, lowers it to a schedule, runs that, and prints what the step costs.\n"
+    .usage = "SCENARIO.json [flags] | --from-deepspeed ds_config.json --model NAME --machine NAME [flags]",
+    .summary = "simulate or run one training step: time, memory, traffic, what binds",
+    .help = "Reads a scenario, lowers it to a schedule, runs that, and prints what the step costs. With --executor\n"
+            "host or cuda the very same schedule runs for real, on threads or GPUs of this computer, and the times\n"
+            "are measured.\n"
+            "With --from-deepspeed the scenario is made from a DeepSpeed configuration; standard error (in JSON,\n"
+            "ignored_keys) lists its keys that have no effect.\n"
             "With --out DIR it also writes, into DIR:\n"
             "  result.json         everything that --json prints\n"
             "  trace.json.gz       open it at https://ui.perfetto.dev (one process a rank, one row a queue)\n"
             "  ops.csv, memory.csv, links.csv\n"
             "  timeline, memory, links as .svg and .png\n",
-    .positional_min = 1,
+    .positional_min = 0,
     .positional_max = 1,
     .takes_scenario = true,
+    .executor = "sim",
     .run = run,
 };
+
+/* What the figures do not say by themselves. */
+static void tell_measured(const struct job *job, const struct exec_options *options, enum status status)
+{
+    if (status == STATUS_OK && options->check) {
+        fputs("memwall: --check found no fault; it takes time of its own: the times of this run mean nothing\n",
+              stderr);
+    }
+    if (status != STATUS_OK && job->step_count > 0) {
+        struct measured_steps done = measured_steps(job->steps_s, job->step_count);
+        char median[32], least[32], most[32];
+        fprintf(stderr, "memwall: %u of %u steps were measured before that: median %s, %s to %s\n", done.count,
+                options->steps, text_time_ps(ps_nearest_s(done.median_s), median, sizeof median),
+                text_time_ps(ps_nearest_s(done.min_s), least, sizeof least),
+                text_time_ps(ps_nearest_s(done.max_s), most, sizeof most));
+    }
+}
+
+/* What the flags ask for, checked before anything takes time. */
+static enum status prepare(struct job *job, struct cli_flags *flags, const struct executor_flags *texts,
+                           const char *ranks, const struct executor **executor, struct exec_options *options,
+                           struct error *error)
+{
+    TRY(executor_open(flags->executor, executor, error));
+    TRY(executor_flags_read(texts, *executor, DEFAULT_STEPS, options, error));
+    if (ranks != NULL && flags->out == NULL) {
+        return error_at(error, STATUS_BAD_INPUT, "--trace-ranks", NULL,
+                        "chooses what goes into a trace: it needs --out DIR");
+    }
+    TRY(job_prepare(job, flags, *executor, error));
+    return flags->out != NULL ? folder_make(flags->out, error) : STATUS_OK;
+}
 
 static enum exit_code run(int argc, char **argv)
 {
     struct cli_flags flags;
     enum exit_code code;
     const char *ranks = NULL;
-    const struct cli_flag more[] = { { "trace-ranks", "A,B-C", "only these ranks in the trace (default all)",
-                                       &ranks } };
-    if (!cli_parse(&command_run, argc, argv, &flags, more, 1, &code)) {
+    struct executor_flags texts = { 0 };
+    struct deepspeed_input deepspeed = { 0 };
+    struct cli_flag more[1 + EXECUTOR_FLAG_COUNT + DEEPSPEED_FLAG_COUNT] = {
+        { "trace-ranks", "A,B-C", "only these ranks in the trace (default all)", &ranks }
+    };
+    executor_flags_list(&texts, "host, cuda: how many steps to measure (default 3)", more + 1);
+    deepspeed_input_flags(&deepspeed, more + 1 + EXECUTOR_FLAG_COUNT);
+    if (!cli_parse(&command_run, argc, argv, &flags, more, 1 + EXECUTOR_FLAG_COUNT + DEEPSPEED_FLAG_COUNT, &code)) {
         return code;
     }
     char note[256] = "";
     struct job job = { 0 };
     struct error error = { 0 };
-    enum status status = STATUS_OK;
-    if (ranks != NULL && flags.out == NULL) {
-        status = error_at(&error, STATUS_BAD_INPUT, "--trace-ranks", NULL,
-                          "chooses what goes into a trace: it needs --out DIR");
+    const struct executor *executor = NULL;
+    struct exec_options options = { 0 };
+    enum status status = deepspeed_input_read(&deepspeed, &flags, &error);
+    if (status == STATUS_OK) {
+        status = prepare(&job, &flags, &texts, ranks, &executor, &options, &error);
     }
     if (status == STATUS_OK) {
-        status = job_load(&job, &flags, &error);
-    }
-    if (status == STATUS_OK) {
-        status = job_lower(&job, &error);
+        status = job_execute(&job, &flags, executor, &options, &error);
+        tell_measured(&job, &options, status);
     }
     if (status == STATUS_OK && flags.out != NULL) {
-        status = folder_make(flags.out, &error); /* before minutes of simulation */
-    }
-    if (status == STATUS_OK) {
-        status = job_execute(&job, &flags, &error);
-    }
-    if (status == STATUS_OK && flags.out != NULL) {
-        struct files_options options = { .folder = flags.out, .ranks = ranks, .note = note, .note_bytes = sizeof note };
-        status = files_write(&job.result, &job.input, &options, &error);
+        struct files_options files = { .folder = flags.out, .ranks = ranks, .note = note, .note_bytes = sizeof note };
+        status = files_write(&job.result, &job.input, &files, &error);
     }
     if (note[0] != '\0') {
         fprintf(stderr, "memwall: %s\n", note);
@@ -67,6 +107,7 @@ static enum exit_code run(int argc, char **argv)
         struct strbuf out = { 0 };
         if (flags.json) {
             result_print_json(&job.result, &job.input, &out);
+            deepspeed_input_add_ignored(&deepspeed, &out);
         } else {
             result_print_summary(&job.result, &job.input, &out);
             if (flags.out != NULL) {
@@ -76,5 +117,6 @@ static enum exit_code run(int argc, char **argv)
         code = cli_print(&out, job.result.fits ? EXIT_DONE : EXIT_DOES_NOT_FIT);
     }
     job_free(&job);
+    deepspeed_input_free(&deepspeed);
     return code;
 }

@@ -6,6 +6,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sim/base/check.h"
+#include "sim/base/units.h"
+#include "sim/cli/interrupt.h"
 #include "sim/plan/lower.h"
 #include "strategies/registry.h"
 
@@ -25,7 +28,9 @@ enum status job_load(struct job *job, const struct cli_flags *flags, struct erro
     if (flags->no_fold) {
         sets[count++] = "fold=false";
     }
-    return scenario_load(&job->scenario, flags->positionals[0], sets, count, error);
+    return flags->scenario != NULL
+               ? scenario_parse(&job->scenario, flags->scenario, flags->positionals[0], sets, count, error)
+               : scenario_load(&job->scenario, flags->positionals[0], sets, count, error);
 }
 
 enum status job_lower(struct job *job, struct error *error)
@@ -45,10 +50,25 @@ enum status job_lower(struct job *job, struct error *error)
     return lower_schedule(&request, &job->schedule, error);
 }
 
+enum status job_prepare(struct job *job, struct cli_flags *flags, const struct executor *executor, struct error *error)
+{
+    bool measures = (executor->capabilities & EXECUTOR_MEASURES) != 0, unfolds = measures && !flags->no_fold;
+    flags->no_fold = flags->no_fold || measures;
+    TRY(job_load(job, flags, error));
+    TRY(job_lower(job, error));
+    if (unfolds && !flags->quiet && job->schedule.rank_count > job->scenario.plan.pipeline) {
+        fprintf(stderr,
+                "memwall: the executor %s runs each of the %u GPUs by itself: the schedule is built without folding\n",
+                executor->name, job->schedule.gpu_count);
+    }
+    return STATUS_OK;
+}
+
 /* Progress on standard error for anything over a second. */
 struct progress {
     struct timespec start, last;
-    bool shown, terminal;
+    const char *doing;
+    bool shown, terminal, quiet, measures;
 };
 
 static double seconds_between(const struct timespec *a, const struct timespec *b)
@@ -63,9 +83,9 @@ static bool show_progress(void *context, uint32_t done, uint32_t total)
     clock_gettime(CLOCK_MONOTONIC, &now);
     double elapsed = seconds_between(&progress->start, &now);
     double interval = progress->terminal ? 0.2 : 2.0;
-    if (elapsed > 1 && seconds_between(&progress->last, &now) > interval) {
+    if (!progress->quiet && elapsed > 1 && seconds_between(&progress->last, &now) > interval) {
         double share = total > 0 ? (double)done / total : 0;
-        fprintf(stderr, "%ssimulating: %.0f %% of %u ops", progress->terminal ? "\r" : "", 100 * share, total);
+        fprintf(stderr, "%s%s: %.0f %% of %u ops", progress->terminal ? "\r" : "", progress->doing, 100 * share, total);
         if (share > 0.02) { /* setting up took part of the time: less says nothing */
             fprintf(stderr, ", about %.0f s left", elapsed * (1 - share) / share);
         }
@@ -73,12 +93,43 @@ static bool show_progress(void *context, uint32_t done, uint32_t total)
         progress->last = now;
         progress->shown = true;
     }
-    return true;
+    return !progress->measures || !interrupt_seen();
+}
+
+enum status job_run(const struct schedule *schedule, const struct executor *executor, struct exec_options *options,
+                    bool quiet, struct timeline *timeline, struct error *error)
+{
+    bool measures = (executor->capabilities & EXECUTOR_MEASURES) != 0;
+    struct progress progress = {
+        .terminal = isatty(STDERR_FILENO),
+        .doing = measures ? "running" : "simulating",
+        .quiet = quiet,
+        .measures = measures,
+    };
+    clock_gettime(CLOCK_MONOTONIC, &progress.start);
+    progress.last = progress.start;
+    options->progress = quiet && !measures ? NULL : show_progress;
+    options->progress_context = &progress;
+    if (measures) {
+        interrupt_catch(); /* threads and files of the run must not outlive it */
+    }
+    enum status status = executor->run(schedule, options, timeline, error);
+    if (measures) {
+        interrupt_release();
+    }
+    if (progress.shown) {
+        fputs(progress.terminal ? "\r\033[K" : "", stderr);
+    }
+    if (measures && status == STATUS_UNSUPPORTED) {
+        error->status = status = STATUS_EXECUTION; /* the input is well, this computer cannot do it */
+    }
+    return status;
 }
 
 /* A step that does not fit is run once more with memory to spare, so that the result says what it would need and take. Capacities, and with them the schedule's
  * hash, stay those of the machine. */
-static enum status run_with_memory_to_spare(struct job *job, const struct exec_options *options, struct error *error)
+static enum status run_with_memory_to_spare(struct job *job, struct exec_options *options, bool quiet,
+                                            struct error *error)
 {
     struct schedule *s = &job->schedule;
     struct hash hash = job->timeline.schedule_hash;
@@ -92,7 +143,7 @@ static enum status run_with_memory_to_spare(struct job *job, const struct exec_o
         capacities[i] = s->spaces[i].capacity_bytes;
         s->spaces[i].capacity_bytes = UINT64_MAX;
     }
-    enum status status = exec_sim.run(s, options, &job->timeline, error);
+    enum status status = job_run(s, &exec_sim, options, quiet, &job->timeline, error);
     for (uint32_t i = 0; i < s->space_count; i++) {
         s->spaces[i].capacity_bytes = capacities[i];
     }
@@ -101,28 +152,45 @@ static enum status run_with_memory_to_spare(struct job *job, const struct exec_o
     return status;
 }
 
-enum status job_execute(struct job *job, const struct cli_flags *flags, struct error *error)
+static bool keep_step(void *context, uint32_t step, const struct timeline *timeline)
 {
-    struct progress progress = { .terminal = isatty(STDERR_FILENO) };
-    clock_gettime(CLOCK_MONOTONIC, &progress.start);
-    progress.last = progress.start;
-    struct exec_options options = {
-        .cluster = &job->scenario.cluster,
-        .software = &job->scenario.software,
-        .record_rates = flags->out != NULL,
-        .audit = true,
-        .progress = flags->quiet ? NULL : show_progress,
-        .progress_context = &progress,
-    };
-    enum status status = exec_sim.run(&job->schedule, &options, &job->timeline, error);
-    if (status == STATUS_OK && job->timeline.outcome == TIMELINE_DOES_NOT_FIT) {
-        status = run_with_memory_to_spare(job, &options, error);
+    struct job *job = context;
+    (void)step;
+    if (timeline->outcome == TIMELINE_DONE && job->step_count < EXECUTOR_STEPS_MAX) {
+        job->steps_s[job->step_count++] = s_from_ps(timeline->end_ps);
     }
-    if (progress.shown) {
-        fputs(progress.terminal ? "\r\033[K" : "", stderr);
+    return true;
+}
+
+bool job_is_elsewhere(const struct executor *executor, const struct machine *machine)
+{
+    return strcmp(executor->name, "host") == 0 && !machine->gpu.on_host;
+}
+
+/* A real executor's run is what it is: one that does not fit is not run again. */
+static enum status execute(struct job *job, const struct cli_flags *flags, const struct executor *executor,
+                           struct exec_options *options, struct error *error)
+{
+    enum status status = job_run(&job->schedule, executor, options, flags->quiet, &job->timeline, error);
+    if (status == STATUS_OK && job->timeline.outcome == TIMELINE_DOES_NOT_FIT && executor == &exec_sim) {
+        status = run_with_memory_to_spare(job, options, flags->quiet, error);
     }
-    if (status != STATUS_OK) {
-        return status;
+    return status;
+}
+
+enum status job_execute(struct job *job, const struct cli_flags *flags, const struct executor *executor,
+                        const struct exec_options *options, struct error *error)
+{
+    struct exec_options all = options != NULL ? *options : (struct exec_options){ 0 };
+    all.cluster = &job->scenario.cluster;
+    all.software = &job->scenario.software;
+    all.record_rates = flags->out != NULL;
+    all.audit = true;
+    all.step_done = keep_step;
+    all.step_context = job;
+    TRY(execute(job, flags, executor, &all, error));
+    if (job->step_count > 0) {
+        job->measured = measured_steps(job->steps_s, job->step_count);
     }
     job->input = (struct result_input){
         .name = job->scenario.name,
@@ -132,6 +200,8 @@ enum status job_execute(struct job *job, const struct cli_flags *flags, struct e
         .software = &job->scenario.software,
         .precision = job->scenario.plan.precision,
         .does_not_fit = job->does_not_fit.length > 0 ? job->does_not_fit.text : NULL,
+        .measured = job->step_count > 0 ? &job->measured : NULL,
+        .is_elsewhere = job_is_elsewhere(executor, &job->scenario.machine),
     };
     return result_compute(&job->result, &job->input, error);
 }

@@ -1,8 +1,9 @@
-/* A job: a scenario taken all the way to a timeline. Shared by the commands that simulate. */
+/* A job: a scenario taken all the way to a timeline. Shared by the commands that simulate and run. */
 #ifndef MEMWALL_CLI_JOB_H
 #define MEMWALL_CLI_JOB_H
 
 #include "sim/cli/cli.h"
+#include "sim/cli/executors.h"
 #include "sim/exec.h"
 #include "sim/plan/scenario.h"
 #include "sim/report/result.h"
@@ -13,6 +14,9 @@ struct job {
     struct timeline timeline;
     struct strbuf
         does_not_fit; /* the reason, when the step does not fit; the timeline is then that of memory to spare */
+    double steps_s[EXECUTOR_STEPS_MAX]; /* measured steps, as they ran */
+    uint32_t step_count;
+    struct measured_steps measured;
     struct result result;
     struct result_input input; /* for the printers: borrows from the above */
 };
@@ -20,7 +24,16 @@ struct job {
 /* Each step needs the one before. On error the job is left so that job_free works. */
 enum status job_load(struct job *job, const struct cli_flags *flags, struct error *error);
 enum status job_lower(struct job *job, struct error *error);
-enum status job_execute(struct job *job, const struct cli_flags *flags, struct error *error);
+/* Load and lower for `executor`. Real executors have no phantoms: the schedule is then built without folding, and standard error says so where that matters. */
+enum status job_prepare(struct job *job, struct cli_flags *flags, const struct executor *executor, struct error *error);
+/* `options`: the fields of real executors, or NULL for the defaults. A real executor's run may be interrupted (STATUS_EXECUTION); steps_s then has what was measured. */
+enum status job_execute(struct job *job, const struct cli_flags *flags, const struct executor *executor,
+                        const struct exec_options *options, struct error *error);
+/* The least of it, for commands that look at timelines themselves: progress on standard error, interrupts, failures told apart from input. `options` as exec.h has them, without progress. */
+enum status job_run(const struct schedule *schedule, const struct executor *executor, struct exec_options *options,
+                    bool quiet, struct timeline *timeline, struct error *error);
+/* Whether `executor` runs on another computer than the machine described: host threads, and the machine is none of threads. */
+bool job_is_elsewhere(const struct executor *executor, const struct machine *machine);
 void job_free(struct job *job);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "sim/base/check.h"
 #include "sim/engine/collective_model.h"
+#include "sim/engine/collective_on_host.h"
 
 double collective_bus_factor(enum collective_kind kind, uint32_t member_count)
 {
@@ -143,6 +144,35 @@ static bool on_direct_links(const struct cluster *cluster, const struct resource
     return use_count != 0;
 }
 
+/* Threads of the host: no links. What caches keep from the DRAM shows in the measured time: DRAM carries no more than fits into it. */
+static enum status cost_on_host(const struct cluster *cluster, const struct collective_request *request,
+                                struct collective_cost *cost, struct error *error)
+{
+    const struct machine *machine = cluster->machine;
+    bool pair = request->kind == COLLECTIVE_SEND_RECV;
+    uint32_t n = request->member_count;
+    cost->algorithm = COLLECTIVE_DIRECT;
+    cost->bus_bytes = request->bytes * collective_bus_factor(request->kind, n);
+    if (pair) {
+        TRY(collective_pair_on_host(cluster, request->members, request->bytes, &cost->latency_s, &cost->transfer_s,
+                                    error));
+    } else {
+        collective_time_on_host(cluster, request->kind, request->members, n, request->bytes, &cost->latency_s,
+                                &cost->transfer_s);
+    }
+    cost->alone_s = cost->latency_s + cost->transfer_s;
+    cost->sm_fraction = machine->collective_sms > 0 ? sm_fraction(machine, request->bytes) : 0;
+    cost->hbm_bytes = cost->bus_bytes * hbm_per_bus_byte(request->kind, COLLECTIVE_RING, n);
+    for (uint32_t i = 0; i < n; i++) { /* the fullest socket */
+        uint32_t dram = cluster_hbm(cluster, request->members[i]), sharers = 0;
+        for (uint32_t k = 0; k < n; k++) {
+            sharers += cluster_hbm(cluster, request->members[k]) == dram;
+        }
+        cost->hbm_bytes = fmin(cost->hbm_bytes, cluster->resources[dram].capacity * cost->transfer_s / (double)sharers);
+    }
+    return STATUS_OK;
+}
+
 /* Measured bus bandwidth is at most so far above what the links of its machine give a ring: DGX-1 with 5 ranks is highest of the shipped machines (validated by a_collectives). */
 static const double MEASURED_OVER_RING_MAX = 1.25;
 
@@ -155,6 +185,9 @@ enum status collective_cost(const struct cluster *cluster, const struct collecti
     CHECK(request->kind != COLLECTIVE_SEND_RECV || request->member_count == 2);
     if (request->member_count == 1 || !(request->bytes > 0)) {
         return STATUS_OK;
+    }
+    if (cluster->machine->gpu.on_host) {
+        return cost_on_host(cluster, request, cost, error);
     }
     uint32_t n = request->member_count, count = 0;
     uint32_t node = request->first_node_only ? request->members[0] / cluster->gpus_per_node : CLUSTER_ALL_NODES;

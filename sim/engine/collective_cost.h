@@ -9,6 +9,8 @@
  *                falling to 1 at 2 MiB and 1 GiB (hardware.md D.6). Groups over several servers take only curves that span as many.
  * The curve wins over link capacities: coefficients are cut so that the collective alone runs as measured.
  *
+ * Devices on the host (machine.gpu.on_host): sim/engine/collective_on_host.h; no uses, DRAM and cores are the caller's to add.
+ *
  * `bytes` as nccl-tests counts: the whole buffer (all-gather: what is gathered in total; reduce-scatter: the whole input; all-to-all: one rank's buffer; send/recv: the message).
  * bus_bytes = bytes * 2(n-1)/n for all-reduce, (n-1)/n for all-gather, reduce-scatter, all-to-all, 1 for broadcast and send/recv.
  *

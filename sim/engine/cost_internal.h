@@ -46,9 +46,15 @@ void cost_begin(struct cost_builder *b);
 /* Held at `level` all the time; before any amount; each resource once. */
 void cost_fixed(struct cost_builder *b, uint32_t resource, double level);
 void cost_amount(struct cost_builder *b, uint32_t resource, double amount);
+/* Devices on the host (machine.gpu.on_host): the work is that of so many threads, on the cores of the device's socket. Held like SMs, after these. Returns how many times
+ * longer the work takes than with a core for each; that must be its weight too, so that every thread gets as much of a core. */
+double cost_threads(struct cost_builder *b, uint32_t gpu, double threads);
+/* How many of a rank's devices are in the server of its first one and nearest to that one's socket. */
+uint32_t cost_sharers(const struct cost_builder *b, uint32_t rank);
 /* Whether the record uses the resource already. */
 bool cost_uses(const struct cost_builder *b, uint32_t resource);
-/* Close: `latency_s`, then the work; `bytes` of it for fairness (weight = time / bytes), 0: weigh as one that fills an HBM. */
+/* Close: `latency_s`, then the work; `bytes` of it for fairness (weight = time / bytes), 0: weigh as one that fills an HBM. On the host all weigh the same:
+ * cores go round by threads. */
 enum status cost_end(struct cost_builder *b, struct op_cost *cost, double latency_s, double alone_s, double bytes);
 
 /* When all records are in the table: find the lanes. */

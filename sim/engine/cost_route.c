@@ -1,6 +1,7 @@
 /* Copies as activities: the route of the representative, and of the phantoms as far as they use the same resources. */
 #include "sim/base/check.h"
 #include "sim/base/units.h"
+#include "sim/engine/collective_on_host.h"
 #include "sim/engine/cost_internal.h"
 
 static uint32_t node_of(const struct cost_builder *b, uint32_t gpu)
@@ -20,12 +21,16 @@ static struct endpoint host_end(const struct cost_builder *b, uint32_t gpu)
                               node_of(b, gpu) * b->cluster->sockets + cluster_gpu_socket(b->cluster, gpu) };
 }
 
-/* Add `bytes` over the way; of a phantom only where the record already uses a resource. */
+/* Add `bytes` over the way; of a phantom only where the record already uses a resource. A thread's core is held, not used by the byte. */
 static enum status add_route(struct cost_builder *b, struct endpoint from, struct endpoint to, bool pageable,
                              double bytes, bool phantom, struct route *route)
 {
     TRY(cluster_route(b->cluster, from, to, pageable, route, b->error));
+    bool on_host = b->cluster->machine->gpu.on_host;
     for (uint32_t i = 0; i < route->use_count; i++) {
+        if (on_host && b->cluster->resources[route->uses[i].resource].kind == RESOURCE_CORES) {
+            continue;
+        }
         if (!phantom || cost_uses(b, route->uses[i].resource)) {
             cost_amount(b, route->uses[i].resource, route->uses[i].coefficient * bytes);
         }
@@ -33,9 +38,19 @@ static enum status add_route(struct cost_builder *b, struct endpoint from, struc
     return STATUS_OK;
 }
 
-static enum status end_copy(struct cost_builder *b, struct op_cost *cost, double latency_s, double rate, double bytes)
+/* The threads that copy, one for each of the rank's devices: how many times longer they take than with a core for each. */
+static double copy_threads(struct cost_builder *b, uint32_t rank)
 {
-    TRY(cost_end(b, cost, latency_s, bytes / rate, bytes));
+    uint32_t gpu = b->schedule->devices[b->schedule->ranks[rank].first_device];
+    return b->cluster->machine->gpu.on_host ? cost_threads(b, gpu, cost_sharers(b, rank)) : 1;
+}
+
+/* `stretch`: as copy_threads says. */
+static enum status end_copy(struct cost_builder *b, struct op_cost *cost, double latency_s, double rate, double stretch,
+                            double bytes)
+{
+    TRY(cost_end(b, cost, latency_s, bytes / (rate / stretch), bytes));
+    cost->weight *= stretch;
     cost->launches = 1;
     cost->issue_first_ps = b->software == NULL ? 0 : ps_nearest_s(b->software->copy_host_s);
     return STATUS_OK;
@@ -60,6 +75,7 @@ enum status cost_of_host_copy(struct cost_builder *b, const struct sched_work *w
     const uint32_t *devices = b->schedule->devices + at->first_device;
     struct route own = { 0 };
     cost_begin(b);
+    double stretch = copy_threads(b, rank);
     for (uint32_t i = 0; i < at->device_count; i++) {
         if (i != 0 && node_of(b, devices[i]) != node_of(b, devices[0])) {
             continue;
@@ -72,7 +88,7 @@ enum status cost_of_host_copy(struct cost_builder *b, const struct sched_work *w
             TRY(add_port(b, to_device ? host : gpu, to_device ? gpu : host, rank, work->bytes));
         }
     }
-    return end_copy(b, cost, own.latency_s, own.rate_cap_bytes_per_s, work->bytes);
+    return end_copy(b, cost, own.latency_s, own.rate_cap_bytes_per_s, stretch, work->bytes);
 }
 
 enum status cost_of_peer_copy(struct cost_builder *b, const struct sched_work *work, uint32_t rank, uint32_t peer_gpu,
@@ -86,6 +102,7 @@ enum status cost_of_peer_copy(struct cost_builder *b, const struct sched_work *w
         peer_rank != SCHED_NONE && s->ranks[peer_rank].device_count == at->device_count ? at->device_count : 1;
     struct route own = { 0 };
     cost_begin(b);
+    double stretch = copy_threads(b, rank);
     for (uint32_t i = 0; i < pairs; i++) {
         uint32_t mine = s->devices[at->first_device + i];
         uint32_t theirs = i == 0 ? peer_gpu : s->devices[s->ranks[peer_rank].first_device + i];
@@ -96,7 +113,13 @@ enum status cost_of_peer_copy(struct cost_builder *b, const struct sched_work *w
         TRY(add_route(b, gpu_end(to_peer ? mine : theirs), gpu_end(to_peer ? theirs : mine), false, work->bytes, i != 0,
                       i == 0 ? &own : &route));
     }
-    return end_copy(b, cost, own.latency_s, own.rate_cap_bytes_per_s, work->bytes);
+    if (b->cluster->machine->gpu.on_host && work->bytes > 0) { /* as a send and receive of as many bytes */
+        uint32_t ends[2] = { to_peer ? gpu : peer_gpu, to_peer ? peer_gpu : gpu };
+        double transfer_s;
+        TRY(collective_pair_on_host(b->cluster, ends, work->bytes, &own.latency_s, &transfer_s, b->error));
+        own.rate_cap_bytes_per_s = work->bytes / transfer_s;
+    }
+    return end_copy(b, cost, own.latency_s, own.rate_cap_bytes_per_s, stretch, work->bytes);
 }
 
 /* The server's drives are striped: each carries its share of every transfer. */
@@ -124,5 +147,5 @@ enum status cost_of_storage(struct cost_builder *b, const struct sched_work *wor
             latency_s = i == 0 && route.latency_s > latency_s ? route.latency_s : latency_s;
         }
     }
-    return end_copy(b, cost, latency_s, rate, work->bytes);
+    return end_copy(b, cost, latency_s, rate, 1, work->bytes);
 }

@@ -86,6 +86,27 @@ bool cost_uses(const struct cost_builder *b, uint32_t resource)
     return b->places[resource] != 0;
 }
 
+double cost_threads(struct cost_builder *b, uint32_t gpu, double threads)
+{
+    const struct cluster *cluster = b->cluster;
+    uint32_t cores = cluster_cores(cluster, gpu / cluster->gpus_per_node, cluster_gpu_socket(cluster, gpu));
+    double capacity = cluster->resources[cores].capacity;
+    cost_fixed(b, cores, fmin(threads, capacity));
+    return fmax(1, threads / capacity);
+}
+
+uint32_t cost_sharers(const struct cost_builder *b, uint32_t rank)
+{
+    const struct sched_rank *at = &b->schedule->ranks[rank];
+    const struct cluster *cluster = b->cluster;
+    const uint32_t *devices = b->schedule->devices + at->first_device;
+    uint32_t node = devices[0] / cluster->gpus_per_node, socket = cluster_gpu_socket(cluster, devices[0]), sharers = 0;
+    for (uint32_t i = 0; i < at->device_count; i++) {
+        sharers += devices[i] / cluster->gpus_per_node == node && cluster_gpu_socket(cluster, devices[i]) == socket;
+    }
+    return sharers;
+}
+
 void cost_amount(struct cost_builder *b, uint32_t resource, double amount)
 {
     if (!(amount > 0)) {
@@ -120,10 +141,11 @@ enum status cost_end(struct cost_builder *b, struct op_cost *cost, double latenc
     }
     CHECK(isfinite(work_s) && isfinite(latency_s));
     double hbm = b->cluster->machine->gpu.hbm_bytes_per_s;
+    bool by_bytes = bytes > 0 && !b->cluster->machine->gpu.on_host;
     *cost = (struct op_cost){
         .latency_ps = ps_nearest_s(latency_s),
         .work_ps = ps_nearest_s(work_s),
-        .weight = bytes > 0 ? hbm * work_s / bytes : 1,
+        .weight = by_bytes ? hbm * work_s / bytes : 1,
         .beside_rate = 1,
         .first_use = (uint32_t)b->uses.count,
         .use_count = work_s > 0 ? b->pending_count : 0,
@@ -253,8 +275,8 @@ static enum status make_kernels(struct cost_builder *b, uint32_t work_index, uin
         return copy_for_rank(b, &first, rank, cost);
     }
     TRY(cost_of_kernels(b, work, rank, cost));
-    if (!has_merged(b->schedule, work)) {
-        *known = (uint32_t)b->costs.count + 1; /* where the caller puts it */
+    if (!has_merged(b->schedule, work) && !b->cluster->machine->gpu.on_host) { /* there cores and DRAM are shared */
+        *known = (uint32_t)b->costs.count + 1;                                 /* where the caller puts it */
     }
     return STATUS_OK;
 }
@@ -356,7 +378,7 @@ static enum status check_devices(struct cost_builder *b)
     return STATUS_OK;
 }
 
-/* A port for each rank that copies to or from its host, where there are NVLinks to share. Returns how many. */
+/* A port for each rank that copies to or from its host, where it is one apart. Returns how many. */
 static uint32_t number_ports(struct cost_builder *b)
 {
     const struct schedule *s = b->schedule;
@@ -364,7 +386,8 @@ static uint32_t number_ports(struct cost_builder *b)
     for (uint32_t r = 0; r < s->rank_count; r++) {
         b->ports[r] = SCHED_NONE;
     }
-    for (uint32_t i = 0; b->cluster != NULL && i < s->op_count; i++) {
+    bool ported = b->cluster != NULL && !b->cluster->machine->gpu.on_host;
+    for (uint32_t i = 0; ported && i < s->op_count; i++) {
         if (s->ops[i].opcode == OP_COPY_H2D || s->ops[i].opcode == OP_COPY_D2H) {
             uint32_t *port = &b->ports[sched_op_rank(s, &s->ops[i])];
             *port = *port == SCHED_NONE ? b->cluster->resource_count + count++ : *port;

@@ -18,8 +18,13 @@
  * has one resource more than the cluster, of capacity 1, behind the cluster's: copies at full rate take 0.1 of it, collectives on NVLink as much as they come near to
  * the limit of their rings.
  *
+ * Devices on the host (machine.gpu.on_host) are its threads: every activity also holds the cores that its threads run on, one for each (kernels and merged collectives: the
+ * rank's own; a copy: one; a pair: the receiver's; a collective: one for each member, sisters and phantoms too; the host optimizer: whole threads, at least one), HBM is
+ * the socket's DRAM, and there are no ports. More threads than cores share them, all alike. A collective merged to run beside a kernel runs before it: one thread does both.
+ *
  * Coefficients never exceed a capacity: work that would is lengthened until it fits (so two folded GPUs behind one uplink take twice as long each).
- * Weights make max-min fair in bytes: one over the activity's own byte rate, for kernels one over the HBM's.
+ * Weights make max-min fair in bytes: one over the activity's own byte rate, for kernels one over the HBM's. On the host they make it fair in threads: one, or the threads for
+ * each core where alone there are more.
  *
  * Lanes. Resources that the same records use in the same proportion to their capacities (the fabric ports of eight folded GPUs, the links of a chain) fill up
  * together, so one of them stands for all: a lane. The engine shares lanes; what a lane carried is told for each of its resources. A lane that cannot be full before another

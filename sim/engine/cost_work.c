@@ -76,6 +76,44 @@ static enum collective_kind kind_of(enum opcode opcode)
     }
 }
 
+/* Of a group on the host, the threads on some cores: all members (of pairs the receivers, who copy) of the first instance, or of all. */
+static double threads_on(const struct cost_builder *b, const struct sched_group *group, bool pairs, bool all,
+                         uint32_t socket)
+{
+    uint32_t instances = all ? group->instance_count : 1, count = 0;
+    for (uint32_t i = pairs ? 1 : 0; i < instances * group->member_count; i += pairs ? 2 : 1) {
+        uint32_t gpu = b->schedule->group_members[group->first_member + i];
+        count += cluster_gpu_socket(b->cluster, gpu) == socket;
+    }
+    return count;
+}
+
+/* How many times longer a collective on the host takes for being more threads than cores: members alone, or with their sisters. */
+static double crowding(const struct cost_builder *b, const struct sched_group *group, bool pairs, bool all)
+{
+    double most = 1;
+    for (uint32_t socket = 0; socket < b->cluster->sockets; socket++) {
+        uint32_t cores = cluster_cores(b->cluster, 0, socket);
+        most = fmax(most, threads_on(b, group, pairs, all, socket) / b->cluster->resources[cores].capacity);
+    }
+    return most;
+}
+
+/* On the host: the rank's own part, on the sequence's threads and their DRAM. What threads take from each other when there are more than cores is in the sequence's
+ * stretch; the meeting is no thread's and not stretched. */
+static double add_merged_on_host(struct cost_builder *b, const struct op_cost *one, const struct sched_group *group,
+                                 uint32_t gpu, double sharers, double stretch)
+{
+    double members = (double)group->member_count * group->instance_count, dram_bytes = 0;
+    for (uint32_t i = one->resident_count; i < one->use_count; i++) {
+        const struct maxmin_use *use = &b->uses.items[one->first_use + i];
+        bool dram = b->cluster->resources[use->resource].kind == RESOURCE_DRAM;
+        dram_bytes += dram ? use->coefficient * s_from_ps(one->work_ps) : 0;
+    }
+    cost_amount(b, cluster_hbm(b->cluster, gpu), dram_bytes * sharers / members);
+    return s_from_ps(one->latency_ps) / stretch + s_from_ps(one->work_ps) / crowding(b, group, false, true);
+}
+
 /* The collective merged into a sequence: as one step of it, on its links and HBM but without a claim on SMs, which are the sequence's own. */
 static double add_merged(struct cost_builder *b, uint32_t index)
 {
@@ -105,6 +143,8 @@ struct sequence {
     double hbm_bytes;
     double collective_s, exposed_s;
     double sms, taken; /* of the device; by a collective */
+    /* on the host: devices that the record stands for there, and how many times longer it takes for their being more than cores; else 1 */
+    double sharers, stretch;
 };
 
 static double kernel_beside_s(const struct sequence *sequence, const struct kernel_cost *one)
@@ -155,21 +195,25 @@ static void add_kernel(struct cost_builder *b, struct sequence *sequence, const 
     sequence->hbm_bytes += one->hbm_bytes;
 }
 
-/* Returns the record of a merged collective, which exists. */
+/* Sets the record (which exists) of a merged collective that the next kernel runs beside, else NULL. */
 static enum status add_collective(struct cost_builder *b, struct sequence *sequence, const struct work_item *item,
-                                  const struct op_cost **record)
+                                  uint32_t gpu, const struct op_cost **record)
 {
     uint32_t index;
     TRY(cost_find_collective(b, (enum opcode)item->passes, item->index, &index));
-    double merged_s = add_merged(b, index);
-    bool beside = item->kind == ITEM_COLLECTIVE_BESIDE;
+    bool on_host = b->cluster->machine->gpu.on_host; /* one thread does one after the other */
+    bool beside = item->kind == ITEM_COLLECTIVE_BESIDE && !on_host;
+    double merged_s = on_host ? add_merged_on_host(b, &b->costs.items[index],
+                                                   &b->schedule->groups[b->schedule->works[item->index].group], gpu,
+                                                   sequence->sharers, sequence->stretch)
+                              : add_merged(b, index);
     walk_collective(&sequence->walk, collective_host_s(b, b->schedule->works[item->index].group),
                     beside ? 0 : merged_s);
     sequence->alone_s += beside ? 0 : merged_s;
     sequence->beside_s += beside ? 0 : merged_s;
     sequence->collective_s += merged_s;
     sequence->exposed_s += beside ? 0 : merged_s;
-    *record = &b->costs.items[index];
+    *record = beside ? &b->costs.items[index] : NULL;
     return STATUS_OK;
 }
 
@@ -191,20 +235,26 @@ static enum status close_sequence(struct cost_builder *b, const struct sequence 
 {
     const struct issue_walk *walk = &sequence->walk;
     if (sequence->hbm_bytes > 0) {
-        cost_amount(b, cluster_hbm(b->cluster, gpu), sequence->hbm_bytes);
+        uint32_t hbm = cluster_hbm(b->cluster, gpu);
+        double bytes = sequence->hbm_bytes;
+        if (b->cluster->machine->gpu.on_host) { /* what was measured alone holds: caches keep the rest from the DRAM */
+            bytes = fmin(bytes, b->table->capacities[hbm] * sequence->alone_s);
+        }
+        cost_amount(b, hbm, bytes * sequence->sharers);
     }
     double beside_rate = sequence->alone_s > 0 ? sequence->alone_s / sequence->beside_s : 1;
     /* SMs such that a slowed sequence and the collective just fill them. */
     b->pending[0].coefficient = fmin(1, (1 - sequence->taken / sequence->sms) / beside_rate);
-    TRY(cost_end(b, cost, 0, sequence->alone_s, 0));
+    TRY(cost_end(b, cost, 0, sequence->alone_s * sequence->stretch, 0));
+    cost->weight *= sequence->stretch;
     CHECK(walk->launches <= UINT32_MAX);
     cost->beside_rate = sequence->taken > 0 ? beside_rate : 1;
     cost->launches = (uint32_t)walk->launches;
     cost->issue_first_ps = ps_nearest_s(walk->first_s);
     cost->issue_rest_ps = ps_nearest_s(walk->now_s - walk->first_s);
-    cost->issue_tail_ps = ps_nearest_s(walk->tail_s + sequence->alone_s);
-    cost->collective_ps = ps_nearest_s(sequence->collective_s);
-    cost->exposed_collective_ps = ps_nearest_s(sequence->exposed_s);
+    cost->issue_tail_ps = ps_nearest_s(walk->tail_s + sequence->alone_s * sequence->stretch);
+    cost->collective_ps = ps_nearest_s(sequence->collective_s * sequence->stretch);
+    cost->exposed_collective_ps = ps_nearest_s(sequence->exposed_s * sequence->stretch);
     return STATUS_OK;
 }
 
@@ -218,10 +268,16 @@ enum status cost_of_kernels(struct cost_builder *b, const struct sched_work *wor
         .pass_s = b->software == NULL ? 0 : b->software->pass_host_s,
         .sms = sms,
         .taken = fmin(b->cluster->machine->collective_sms, sms / 2),
+        .sharers = 1,
+        .stretch = 1,
     };
     TRY(find_merged(b, work));
     cost_begin(b);
     cost_fixed(b, cluster_sm(b->cluster, gpu), 1); /* set when the sequence is known */
+    if (b->cluster->machine->gpu.on_host) {
+        sequence.sharers = cost_sharers(b, rank);
+        sequence.stretch = cost_threads(b, gpu, sequence.sharers);
+    }
     const struct op_cost *beside = NULL;
     for (uint32_t i = work->first_item; i < work->first_item + work->item_count; i++) {
         const struct work_item *item = &s->work_items[i];
@@ -229,9 +285,9 @@ enum status cost_of_kernels(struct cost_builder *b, const struct sched_work *wor
         if (item->kind == ITEM_KERNEL) {
             add_kernel(b, &sequence, item, gpu, beside);
         } else {
-            TRY(add_collective(b, &sequence, item, &collective));
+            TRY(add_collective(b, &sequence, item, gpu, &collective));
         }
-        beside = item->kind == ITEM_COLLECTIVE_BESIDE ? collective : NULL;
+        beside = collective;
     }
     return close_sequence(b, &sequence, gpu, cost);
 }
@@ -268,6 +324,22 @@ static uint32_t ranks_of(const struct cost_builder *b, const struct sched_group 
     return count;
 }
 
+/* A collective of threads: each member (of a pair the receiver) has a core, its bytes are DRAM's. */
+static void add_threads(struct cost_builder *b, const struct sched_group *group, bool pairs,
+                        const struct collective_cost *cost)
+{
+    for (uint32_t socket = 0; socket < b->cluster->sockets; socket++) {
+        uint32_t cores = cluster_cores(b->cluster, 0, socket);
+        double threads = threads_on(b, group, pairs, true, socket);
+        if (threads > 0) {
+            cost_fixed(b, cores, fmin(threads, b->cluster->resources[cores].capacity));
+        }
+    }
+    for (uint32_t i = 0; i < group->instance_count * group->member_count; i++) {
+        cost_amount(b, cluster_hbm(b->cluster, b->schedule->group_members[group->first_member + i]), cost->hbm_bytes);
+    }
+}
+
 static enum status cost_of_group(struct cost_builder *b, enum collective_kind kind, double bytes,
                                  const struct sched_group *group, struct op_cost *cost)
 {
@@ -284,14 +356,22 @@ static enum status cost_of_group(struct cost_builder *b, enum collective_kind ki
     cost_begin(b);
     add_members(b, group, &one, true);
     uint32_t resident_count = b->fixed_count;
-    add_members(b, group, &one, false);
+    bool on_host = b->cluster->machine->gpu.on_host, pairs = kind == COLLECTIVE_SEND_RECV;
+    double crowd = on_host ? crowding(b, group, pairs, true) : 1; /* with its sisters */
+    double stretch = on_host ? crowd / crowding(b, group, pairs, false) : 1;
+    if (on_host) {
+        add_threads(b, group, pairs, &one);
+    } else {
+        add_members(b, group, &one, false);
+    }
     for (uint32_t i = 0; i < one.use_count; i++) {
         cost_amount(b, b->ring[i].resource, b->ring[i].coefficient * one.bus_bytes);
     }
     /* The wait of a pair for each other is simulated: each has its own op and its own host. */
     uint32_t waiting = kind == COLLECTIVE_SEND_RECV ? 1 : group->member_count;
     double wait_s = b->software == NULL ? 0 : software_collective_wait_s(b->software, waiting);
-    TRY(cost_end(b, cost, one.latency_s + wait_s, one.transfer_s, one.bus_bytes));
+    TRY(cost_end(b, cost, one.latency_s + wait_s, one.transfer_s * stretch, one.bus_bytes));
+    cost->weight *= crowd;
     cost->resident_count = cost->use_count == 0 ? 0 : resident_count;
     cost->launches = 1;
     cost->issue_first_ps = b->software == NULL ? 0 : ps_nearest_s(software_collective_host_s(b->software, waiting));
@@ -312,15 +392,15 @@ enum status cost_of_pair(struct cost_builder *b, const struct sched_work *work, 
 enum status cost_of_host_optimizer(struct cost_builder *b, const struct sched_work *work, uint32_t rank,
                                    struct op_cost *cost)
 {
-    const struct sched_rank *at = &b->schedule->ranks[rank];
     const struct cluster *cluster = b->cluster;
-    const uint32_t *devices = b->schedule->devices + at->first_device;
-    uint32_t node = devices[0] / cluster->gpus_per_node, socket = cluster_gpu_socket(cluster, devices[0]), sharers = 0;
-    for (uint32_t i = 0; i < at->device_count; i++) {
-        sharers += devices[i] / cluster->gpus_per_node == node && cluster_gpu_socket(cluster, devices[i]) == socket;
-    }
+    uint32_t gpu = b->schedule->devices[b->schedule->ranks[rank].first_device], sharers = cost_sharers(b, rank);
+    uint32_t node = gpu / cluster->gpus_per_node, socket = cluster_gpu_socket(cluster, gpu);
     uint32_t cores = cluster_cores(cluster, node, socket), users = b->socket_users[node * cluster->sockets + socket];
-    double share = cluster->resources[cores].capacity / users;
+    double share = cluster->resources[cores].capacity / users, stretch = 1;
+    if (cluster->machine->gpu.on_host) { /* whole threads, at least one; more of them than cores share these */
+        share = fmax(1, floor(share));
+        stretch = fmax(1, share * sharers / cluster->resources[cores].capacity);
+    }
     double rate = share * cluster->machine->cpu_adam_parameters_per_s_core;
     if (!(rate > 0)) {
         return error_set(b->error, STATUS_UNSUPPORTED, "machine \"%s\" has no cpu_adam_parameters_per_s_core",
@@ -328,7 +408,9 @@ enum status cost_of_host_optimizer(struct cost_builder *b, const struct sched_wo
     }
     double bytes = HOST_OPTIMIZER_BYTES_PER_PARAMETER * work->parameters;
     cost_begin(b);
-    cost_fixed(b, cores, share * sharers);
+    cost_fixed(b, cores, share * sharers / stretch);
     cost_amount(b, cluster_dram(cluster, node, socket), bytes * sharers);
-    return cost_end(b, cost, 0, work->parameters / rate, bytes);
+    TRY(cost_end(b, cost, 0, work->parameters / rate * stretch, bytes));
+    cost->weight *= stretch;
+    return STATUS_OK;
 }

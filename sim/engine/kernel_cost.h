@@ -1,7 +1,7 @@
 /* How long one kernel takes alone on one GPU: launch floor + max(arithmetic, memory) by kernel class (DESIGN.md section 4, point 4).
  *
  * Matrix products follow a tile-and-wave model whose constants (hw_models/kernel_constants.h) are fitted per GPU generation and dtype to
- * measured shapes by validate/tools/fit_kernels.c; tests/accuracy/a_kernels.c prints and holds their errors. With output tiles of a x b, K cut
+ * measured shapes by validate/fit/fit_gemm.c; tests/accuracy/a_kernels.c prints and holds their errors. With output tiles of a x b, K cut
  * into s parts, W = s * batch * ceil'(m/a) * ceil'(n/b) / SMs waves, where ceil' is a continuous ceiling:
  *
  *     one wave   = 2 a b (k/s) / (sm_efficiency * peak / SMs) * loss(a, b) + tile_s + output_exposed * a b SMs * output bytes / HBM rate

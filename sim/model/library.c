@@ -37,7 +37,8 @@ struct library_row {
 #define LLAMA3_SOURCE      "Llama team 2024 (The Llama 3 herd of models), table 3; trained at sequence 8192"
 #define VIT_SOURCE         "Dosovitskiy et al. 2021 (ViT), table 1; 1000 classes"
 
-/* name, kind, layers, hidden, heads, kv_heads, ffn, vocab, max_sequence, published parameters, source */
+/* PatrickStar's megatron_3.9B (24 layers of 2560: 2.0B) and GPT_310B (128 of 16384: 413B) are left out: their shapes do not make their names.
+ * name, kind, layers, hidden, heads, kv_heads, ffn, vocab, max_sequence, published parameters, source */
 #define LIBRARY_TABLE(X)                                                                                               \
     X("gpt2", KIND_GPT, 12, 768, 12, 12, 3072, 50257, 1024, 124439808, GPT2_SOURCE)                                    \
     X("gpt2-medium", KIND_GPT, 24, 1024, 16, 16, 4096, 50257, 1024, 354823168, GPT2_SOURCE)                            \
@@ -75,6 +76,13 @@ struct library_row {
     X("gpt_ds_60b", KIND_BERT_CLASSIFY, 75, 8192, 16, 16, 32768, 30522, 1024, 60.73e9, PATRICKSTAR_SOURCE)             \
     X("gpt_ds_68b", KIND_BERT_CLASSIFY, 66, 9216, 16, 16, 36864, 30522, 1024, 67.65e9, PATRICKSTAR_SOURCE)             \
     X("gpt_175b", KIND_BERT_CLASSIFY, 96, 12288, 96, 96, 49152, 30522, 1024, 174.5e9, PATRICKSTAR_SOURCE)              \
+    X("megatron_1.3b", KIND_BERT_CLASSIFY, 24, 2048, 32, 32, 8192, 30522, 1024, 1.3e9, PATRICKSTAR_SOURCE)             \
+    X("gpt_nv_18b", KIND_BERT_CLASSIFY, 40, 6144, 16, 16, 24576, 30522, 1024, 18e9, PATRICKSTAR_SOURCE)                \
+    X("gpt_nv_39b", KIND_BERT_CLASSIFY, 48, 8192, 16, 16, 32768, 30522, 1024, 39e9, PATRICKSTAR_SOURCE)                \
+    X("gpt_nv_76b", KIND_BERT_CLASSIFY, 60, 10240, 16, 16, 40960, 30522, 1024, 76e9, PATRICKSTAR_SOURCE)               \
+    X("gpt_220b", KIND_BERT_CLASSIFY, 120, 12288, 96, 96, 49152, 30522, 1024, 220e9, PATRICKSTAR_SOURCE)               \
+    X("gpt_250b", KIND_BERT_CLASSIFY, 137, 12288, 96, 96, 49152, 30522, 1024, 250e9, PATRICKSTAR_SOURCE)               \
+    X("gpt_454b", KIND_BERT_CLASSIFY, 90, 20480, 128, 128, 81920, 30522, 1024, 454e9, PATRICKSTAR_SOURCE)              \
     X("bert-base-uncased", KIND_BERT_ENCODER, 12, 768, 12, 12, 3072, 30522, 512, 109482240, BERT_SOURCE)               \
     X("bert-large-uncased", KIND_BERT_ENCODER, 24, 1024, 16, 16, 4096, 30522, 512, 335141888, BERT_SOURCE)             \
     X("bert-base", KIND_BERT_PRETRAIN, 12, 768, 12, 12, 3072, 30522, 512, 110106428, BERT_SOURCE)                      \

@@ -44,6 +44,11 @@ uint32_t lower_data_size(const struct lowering *l)
     return l->replicas;
 }
 
+uint32_t lower_data_index(const struct lowering *l)
+{
+    return l->fold ? 0 : l->rank->d * l->context + l->rank->c;
+}
+
 const struct lower_layer *lower_layers(const struct lowering *l, uint32_t *count)
 {
     *count = l->rank->layer_count;

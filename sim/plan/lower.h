@@ -74,7 +74,8 @@ void lower_fail(struct lowering *lowering, enum status status, const char *forma
     __attribute__((format(printf, 3, 4)));
 
 uint32_t lower_stage(const struct lowering *lowering);
-uint32_t lower_data_size(const struct lowering *lowering); /* data * context */
+uint32_t lower_data_size(const struct lowering *lowering);  /* data * context */
+uint32_t lower_data_index(const struct lowering *lowering); /* the rank's place in that group; 0 when folded */
 const struct lower_layer *lower_layers(const struct lowering *lowering, uint32_t *count);
 /* The rank's queue of a class (created at first use) and its space of a kind: its device, or the host (pinned part, storage) of its server. */
 uint32_t lower_queue(struct lowering *lowering, enum queue_class queue_class);
@@ -102,6 +103,13 @@ uint32_t lower_copy_to_device(struct lowering *lowering, double bytes, bool page
 uint32_t lower_host_optimizer(struct lowering *lowering, double parameters, uint32_t after_op);
 /* Fused Adam on the device over all owned parameters. */
 uint32_t lower_device_optimizer(struct lowering *lowering, uint32_t after_op);
+/* One elementwise kernel (a cast, a clearing) on the compute queue. */
+uint32_t lower_device_stream(struct lowering *lowering, double bytes_read, double bytes_written, enum op_phase phase,
+                             uint32_t after_op);
+/* A collective of the data-parallel group on its own queue; nothing on the compute queue waits for it. `bytes` as in sched_work. There must be more than one rank (lower_data_size). */
+uint32_t lower_data_collective(struct lowering *lowering, enum opcode opcode, double bytes, uint32_t after_op);
+/* Device bytes of the short-lived tensors of a layer's forward or backward (with its recomputation), at most, beside what it saves. */
+double lower_pass_bytes(const struct lowering *lowering, const struct lower_layer *layer, enum lower_pass_kind kind);
 
 /* The activation of (layer, micro-batch) is held in a buffer that its backward releases. `take` hands that duty to the policy between forward and backward (returns the buffer); `give` names the
  * buffer that the backward will release (possibly a new one). */
@@ -109,5 +117,14 @@ uint32_t lower_activation_take(struct lowering *lowering, const struct lower_lay
 void lower_activation_give(struct lowering *lowering, const struct lower_layer *layer, uint32_t micro_batch,
                            uint32_t buffer);
 uint64_t lower_activation_bytes(const struct lowering *lowering, const struct lower_layer *layer);
+
+/* ---- for policies that move weights and gradients of ZeRO ranks (lower_offload.c) ---- */
+
+/* The latest op on the data-parallel queue (gather, reduction), or SCHED_NONE. */
+uint32_t lower_last_data_op(const struct lowering *lowering);
+/* An OP_MARK on the data-parallel queue (there must be one: data > 1): what is emitted there later, the next gather above all, waits for `after_op`. */
+uint32_t lower_data_mark(struct lowering *lowering, uint32_t after_op);
+/* Fused Adam on the device over `parameters` of the owned ones, whose states and gradients lie there. */
+uint32_t lower_device_optimizer_of(struct lowering *lowering, double parameters, uint32_t after_op);
 
 #endif

@@ -73,7 +73,8 @@ static void gather_root_group(struct lowering *l, const struct lower_layer *laye
 bool lowering_casts_weights(const struct lowering *l)
 {
     const struct lower_request *request = l->request;
-    return dtype_bytes(request->plan->precision) < request->software->weight_bytes &&
+    return !request->policy->owns_model_data &&
+           dtype_bytes(request->plan->precision) < request->software->weight_bytes &&
            request->software->gathered_bytes < request->software->weight_bytes &&
            (request->plan->zero_stage < 3 || l->replicas == 1);
 }
@@ -248,7 +249,7 @@ void lowering_gradient_done(struct lowering *l, const struct lower_pass *pass, u
     struct rank_state *rank = l->rank;
     const struct lower_layer *layer = pass->layer;
     const struct lower_request *request = l->request;
-    if (layer->parameters <= 0) {
+    if (layer->parameters <= 0 || request->policy->owns_model_data) {
         return;
     }
     if (l->replicas == 1) {
@@ -294,4 +295,13 @@ void lowering_finish_data(struct lowering *l)
         builder_release_at(l->builder, rank->reduce_op, rank->reduce_stage);
         rank->reduce_stage = SCHED_NONE;
     }
+}
+
+uint32_t lower_data_collective(struct lowering *l, enum opcode opcode, double bytes, uint32_t after_op)
+{
+    struct rank_state *rank = l->rank;
+    rank->last_data = lowering_collective(l, opcode, rank->data_queue, rank->groups.data, rank->groups.data_present,
+                                          bytes, l->request->plan->precision, PHASE_DATA_COMM);
+    builder_depends(l->builder, after_op);
+    return rank->last_data;
 }

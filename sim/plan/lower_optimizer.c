@@ -135,6 +135,13 @@ uint32_t lower_device_optimizer(struct lowering *l, uint32_t after_op)
     return kernel_op(l, &adam, PHASE_OPTIMIZER);
 }
 
+uint32_t lower_device_stream(struct lowering *l, double bytes_read, double bytes_written, enum op_phase phase,
+                             uint32_t after_op)
+{
+    lower_next_depends(l, after_op);
+    return lowering_memory_kernel(l, KERNEL_ELEMENTWISE, bytes_read, bytes_written, 1, phase);
+}
+
 /* ZeRO-1, 2: each rank updated its share; all need all of it. */
 static void gather_weights(struct lowering *l, uint32_t after)
 {
@@ -155,6 +162,10 @@ static void gather_weights(struct lowering *l, uint32_t after)
 void lowering_end_step(struct lowering *l)
 {
     const struct memory_policy *policy = l->request->policy;
+    if (policy->owns_model_data) {
+        policy->optimizer(l, l->rank->last_compute);
+        return;
+    }
     replicated_gradients(l);
     lowering_finish_data(l);
     tied_embedding(l);

@@ -282,6 +282,34 @@ static double forward_scratch_bytes(const struct lower_layer *layer)
     return 0;
 }
 
+/* The layer's block, or the few blocks of an end (acquire_scratch). */
+static double scratch_bytes(const struct lower_layer *layer, double bytes, const struct layer_peak *peak)
+{
+    if (layer->kind == LAYER_TRANSFORMER) {
+        return bytes;
+    }
+    double sum = 0;
+    for (uint32_t i = 0; i < peak->count; i++) {
+        sum += peak->bytes[i];
+    }
+    return sum;
+}
+
+double lower_pass_bytes(const struct lowering *l, const struct lower_layer *layer, enum lower_pass_kind kind)
+{
+    const struct layer_graph *graph = layer->graph;
+    if (kind == LOWER_FORWARD) {
+        return scratch_bytes(layer, forward_scratch_bytes(layer), &graph->forward_peak);
+    }
+    double bytes = scratch_bytes(layer, graph->backward_transient_bytes, &graph->backward_peak);
+    if (layer->recompute == RECOMPUTE_NONE) {
+        return bytes;
+    }
+    bool whole = layer->recompute == RECOMPUTE_FULL || l->request->software->selective_ops;
+    double forward = whole ? graph->forward_transient_bytes : 0;
+    return graph->saved_bytes_none - saved_bytes(layer) + fmax(bytes, forward);
+}
+
 static void emit_forward(struct lowering *l, const struct lower_pass *pass)
 {
     const struct lower_layer *layer = pass->layer;
@@ -379,7 +407,7 @@ static void emit_layer_pass(struct lowering *l, const struct lower_pass *pass)
         pass->kind == LOWER_BACKWARD_WEIGHT || (pass->kind == LOWER_BACKWARD && !l->request->order->splits_backward);
     uint32_t *full = &l->rank->full_gradient[layer->index];
     if (final_part && l->request->plan->zero_stage >= 2 && l->replicas > 1 && layer->parameters > 0 &&
-        *full == SCHED_NONE) {
+        *full == SCHED_NONE && !policy->owns_model_data) {
         /* ZeRO-2, 3: the whole gradient lives only until its bucket has been reduced and scattered */
         *full = lower_buffer(l, SPACE_DEVICE, lowering_full_gradient_bytes(l, layer), BUFFER_GRADIENT, 0,
                              "gradient before reduce-scatter");

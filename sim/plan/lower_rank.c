@@ -175,8 +175,9 @@ static void size_layer(const struct lowering *l, struct lower_layer *layer)
     layer->gradient_bytes = (uint64_t)ceil(layer->parameters * (zero >= 2 ? share : 1) * software->gradient_bytes);
     layer->optimizer_bytes =
         (uint64_t)ceil(layer->owned_parameters * (software->master_bytes + software->moments_bytes));
-    layer->gathered_bytes =
-        zero >= 3 && l->replicas > 1 ? (uint64_t)ceil(layer->parameters * software->gathered_bytes) : 0;
+    layer->gathered_bytes = zero >= 3 && l->replicas > 1 && !l->request->policy->owns_model_data
+                                ? (uint64_t)ceil(layer->parameters * software->gathered_bytes)
+                                : 0;
 }
 
 static uint32_t place_buffer(struct lowering *l, const struct lower_layer *layer, enum buffer_class buffer_class,
@@ -186,6 +187,9 @@ static uint32_t place_buffer(struct lowering *l, const struct lower_layer *layer
         return SCHED_NONE;
     }
     const struct memory_policy *policy = l->request->policy;
+    if (policy->owns_model_data) {
+        return SCHED_NONE;
+    }
     enum space_kind kind = policy->place == NULL ? SPACE_DEVICE : policy->place(l, layer, buffer_class);
     char label[96];
     if (layer->kind == LAYER_TRANSFORMER) {
@@ -210,7 +214,8 @@ static void bucket_buffer(struct lowering *l, const struct rank_state *rank)
     for (uint32_t i = 0; i < rank->layer_count; i++) {
         bytes += rank->layers[i].parameters * software->reduce_bytes;
     }
-    if (software->bucket_copies && l->replicas > 1 && l->request->plan->zero_stage == 0 && bytes > 0) {
+    if (software->bucket_copies && l->replicas > 1 && l->request->plan->zero_stage == 0 && bytes > 0 &&
+        !l->request->policy->owns_model_data) {
         lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_COMMUNICATION, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END,
                      "gradient buckets");
     }

@@ -39,6 +39,9 @@ struct memory_policy {
     /* Update the parameters: called once a rank, after all gradients are final (and the gradient norm is known) once `after_op` has ended. Returns the op after which the weights on
      * the device are new; under ZeRO 1 and 2 the lowering then gathers them. NULL: fused Adam on the device (lower_device_optimizer). */
     uint32_t (*optimizer)(struct lowering *lowering, uint32_t after_op);
+    /* The policy holds the model's data itself, in units of its own, and moves, gathers, reduces and updates it: the lowering makes no buffers for weights, gradients and optimizer states (place,
+     * gradient_ready are not called), emits no gather or cast of weights, no clearing, reduction or norm of gradients. `optimizer` is called after the last pass and is required. */
+    bool owns_model_data;
 };
 
 #endif

@@ -266,13 +266,12 @@ static enum status apply_set(struct json_document *document, const char *set, st
     return status;
 }
 
-enum status scenario_load(struct scenario *scenario, const char *file, const char *const *sets, uint32_t set_count,
-                          struct error *error)
+/* Takes `document` (NULL after an error) and frees it. */
+static enum status from_document(struct scenario *scenario, struct json_document *document, enum status status,
+                                 const char *const *sets, uint32_t set_count, struct error *error)
 {
-    struct json_document *document = NULL;
     struct json root;
     memset(scenario, 0, sizeof *scenario);
-    enum status status = json_load(&document, file, SCENARIO_BYTES_MAX, error);
     for (uint32_t i = 0; i < set_count && status == STATUS_OK; i++) {
         status = apply_set(document, sets[i], error);
     }
@@ -282,6 +281,22 @@ enum status scenario_load(struct scenario *scenario, const char *file, const cha
     }
     json_free(document);
     return status;
+}
+
+enum status scenario_load(struct scenario *scenario, const char *file, const char *const *sets, uint32_t set_count,
+                          struct error *error)
+{
+    struct json_document *document = NULL;
+    enum status status = json_load(&document, file, SCENARIO_BYTES_MAX, error);
+    return from_document(scenario, document, status, sets, set_count, error);
+}
+
+enum status scenario_parse(struct scenario *scenario, const char *text, const char *file, const char *const *sets,
+                           uint32_t set_count, struct error *error)
+{
+    struct json_document *document = NULL;
+    enum status status = json_parse(&document, text, strlen(text), file, error);
+    return from_document(scenario, document, status, sets, set_count, error);
 }
 
 void scenario_free(struct scenario *scenario)

@@ -27,6 +27,9 @@ enum status scenario_from_json(struct scenario *scenario, const struct json *roo
 /* From a file, applying `sets` ("parallel.tensor=4") first. */
 enum status scenario_load(struct scenario *scenario, const char *file, const char *const *sets, uint32_t set_count,
                           struct error *error);
+/* The same from text; `file` names it in messages. */
+enum status scenario_parse(struct scenario *scenario, const char *text, const char *file, const char *const *sets,
+                           uint32_t set_count, struct error *error);
 void scenario_free(struct scenario *scenario);
 
 /* One key of the format: for --help and docs. */

@@ -122,6 +122,31 @@ static void copies_table(struct explainer *e)
     }
 }
 
+/* Between host memory and drives. */
+static void drives_table(struct explainer *e)
+{
+    const struct schedule *s = e->from->input->schedule;
+    static const char *const columns[] = { "rank", "what", "times a step", "bytes", "alone s", "GB/s alone", NULL };
+    bool open = false;
+    for (uint32_t k = 0; k < 2 * s->rank_count; k++) {
+        bool write = (k & 1) != 0;
+        struct copy_sum sum = copies_of(e, &s->ranks[k / 2], write ? OP_STORAGE_WRITE : OP_STORAGE_READ, false);
+        if (sum.count < 1) {
+            continue;
+        }
+        if (!open) {
+            explain_table(e, "Transfers between host memory and drives, of one device", columns);
+            open = true;
+        }
+        explain_cell_text(e, sched_label(s, s->ranks[k / 2].label));
+        explain_cell_text(e, write ? "host to drives" : "drives to host");
+        explain_cell_number(e, sum.count);
+        explain_cell_number(e, sum.bytes);
+        explain_cell_number(e, sum.alone_s);
+        explain_cell_number(e, sum.alone_s > 0 ? sum.bytes / sum.alone_s / 1e9 : 0);
+    }
+}
+
 void explain_policy(struct explainer *e)
 {
     const struct plan *plan = &e->from->scenario->plan;
@@ -135,6 +160,7 @@ void explain_policy(struct explainer *e)
     explain_word(e, "what it does", policy->summary, NULL);
     explain_parameters(e, "Its parameters", policy->parameters, policy->parameter_count, &plan->policy_parameters);
     copies_table(e);
+    drives_table(e);
 }
 
 /* ---- Adam on the host ---- */

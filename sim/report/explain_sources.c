@@ -1,4 +1,5 @@
 /* Where the numbers of machine and software come from. */
+#include <math.h>
 #include <stdio.h>
 
 #include "sim/report/explain_internal.h"
@@ -12,6 +13,39 @@ static void source_row(struct explainer *e, const char *path, const char *text, 
     explain_cell_text(e, text != NULL ? text : explain_text(e, "%.7g", value));
     explain_cell_text(e, source == NULL ? "default" : estimated ? "estimated" : "published");
     explain_cell_text(e, source == NULL ? "not said in the file: the format's default" : source);
+}
+
+/* Of calibrated machines: how sure the constants are, and how well they say what was measured. */
+static void explain_fit(struct explainer *e, const struct machine *m)
+{
+    static const char *const errors[] = { "field", "standard error", NULL };
+    static const char *const residuals[] = { "what",       "points",      "left out",
+                                             "mean error", "worst error", "left out mean error",
+                                             "source",     NULL };
+    if (m->standard_error_count > 0) {
+        explain_table(e, "Standard errors of fitted constants, in the unit of their name", errors);
+    }
+    for (uint32_t i = 0; i < m->standard_error_count; i++) {
+        explain_cell_text(e, m->standard_errors[i].field);
+        explain_cell_number(e, m->standard_errors[i].value);
+    }
+    if (m->residual_count > 0) {
+        explain_table(e, "What the constants were fitted to, and their relative errors there", residuals);
+    }
+    for (uint32_t i = 0; i < m->residual_count; i++) {
+        const struct machine_residual *line = &m->residuals[i];
+        explain_cell_text(e, line->what);
+        explain_cell_number(e, line->points);
+        explain_cell_number(e, line->left_out);
+        explain_cell_number(e, line->mean_error);
+        explain_cell_number(e, line->worst_error);
+        if (isnan(line->left_out_mean_error)) {
+            explain_cell_text(e, "-");
+        } else {
+            explain_cell_number(e, line->left_out_mean_error);
+        }
+        explain_cell_text(e, line->source);
+    }
 }
 
 void explain_machine(struct explainer *e)
@@ -36,6 +70,7 @@ void explain_machine(struct explainer *e)
         explain_cell_text(e, m->sources[i].estimated ? "estimated" : "published");
         explain_cell_text(e, m->sources[i].source);
     }
+    explain_fit(e, m);
     static const char *const curves[] = { "collective", "ranks", "servers", "source", NULL };
     explain_table(e, "Measured collective curves", curves);
     for (uint32_t i = 0; i < m->curve_count; i++) {

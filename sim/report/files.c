@@ -311,3 +311,14 @@ fail:
     arena_free(&output.arena);
     return status;
 }
+
+enum status files_trace(const char *path, const struct result_input *input, struct error *error)
+{
+    struct output output = { .input = input };
+    enum status status = collect_memory(&output, error);
+    if (status == STATUS_OK) {
+        status = write_trace(&output, path, error);
+    }
+    arena_free(&output.arena);
+    return status;
+}

@@ -17,6 +17,9 @@ struct files_options {
 enum status files_write(const struct result *result, const struct result_input *input,
                         const struct files_options *options, struct error *error);
 
+/* The trace alone, with memory but without links, to `path` (.json.gz). Also of a measured timeline. */
+enum status files_trace(const char *path, const struct result_input *input, struct error *error);
+
 /* Read a rank filter into wanted[rank_count]: numbers and ranges from 0, comma-separated. STATUS_BAD_INPUT says what is allowed. */
 enum status files_rank_filter(const char *text, uint32_t rank_count, bool *wanted, struct error *error);
 

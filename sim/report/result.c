@@ -3,9 +3,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
+#include "sim/core/quantile.h"
 #include "sim/engine/cost_table.h"
 #include "sim/report/breakdown.h"
 
@@ -17,6 +19,15 @@ const char *time_class_word(enum time_class time_class)
 #undef X
     };
     return words[time_class];
+}
+
+struct measured_steps measured_steps(const double *steps_s, uint32_t count)
+{
+    CHECK(count > 0 && count <= MEASURED_STEPS_MAX);
+    double sorted[MEASURED_STEPS_MAX];
+    memcpy(sorted, steps_s, count * sizeof *sorted);
+    quantile_sort(sorted, count);
+    return (struct measured_steps){ count, quantile_of(sorted, count, 0.5), sorted[0], sorted[count - 1] };
 }
 
 /* FLOPs that the devices really execute, recomputation included, phantoms counted. */
@@ -62,7 +73,7 @@ static void throughput(struct result *result, const struct result_input *input)
     result->tokens_per_s_per_gpu = result->tokens_per_s / gpus;
     result->model_tflops_per_gpu = s->model_flops / step / gpus / 1e12;
     result->hardware_tflops_per_gpu = hardware_flops(s) / step / gpus / 1e12;
-    if (peak > 0) {
+    if (peak > 0 && !input->is_elsewhere) {
         result->mfu = result->model_tflops_per_gpu * 1e12 / peak;
         result->hfu = result->hardware_tflops_per_gpu * 1e12 / peak;
     }
@@ -84,11 +95,17 @@ static int by_bytes(const void *a, const void *b)
     return x->resource < y->resource ? -1 : x->resource > y->resource;
 }
 
-/* The time that an op keeps its links: all of it, but of a sequence of kernels only its collectives' part, stretched as the sequence was. */
-static double link_time_s(const struct sched_op *op, const struct op_times *times, const struct op_cost *cost)
+/* Links that a sequence of kernels uses are those of the collectives merged into it; but where devices are threads of the host, the kernels themselves use its memory. */
+static bool is_merged(const struct cluster *cluster, const struct sched_op *op)
+{
+    return op->opcode == OP_COMPUTE && !cluster->machine->gpu.on_host;
+}
+
+/* The time that an op keeps its links: all of it, but of a sequence of kernels only its merged collectives' part, stretched as the sequence was. */
+static double link_time_s(bool merged, const struct op_times *times, const struct op_cost *cost)
 {
     double ran_s = s_from_ps(times->end_ps - times->start_ps);
-    return op->opcode == OP_COMPUTE ? ran_s * ((double)cost->collective_ps / (double)cost->work_ps) : ran_s;
+    return merged ? ran_s * ((double)cost->collective_ps / (double)cost->work_ps) : ran_s;
 }
 
 /* Bytes by class come from what each op asks for; the audit has held their sum to what moved. */
@@ -126,8 +143,8 @@ static enum status traffic(struct result *result, const struct result_input *inp
     for (uint32_t i = 0; i < input->schedule->op_count; i++) {
         const struct sched_op *op = &input->schedule->ops[i];
         const struct op_cost *cost = &table->costs[table->op_costs[i]];
-        /* links that a sequence of kernels uses are those of the collectives merged into it */
-        enum time_class time_class = op->opcode == OP_COMPUTE ? TIME_TENSOR_COMM : op_time_class(op);
+        bool in_sequence = is_merged(cluster, op);
+        enum time_class time_class = in_sequence ? TIME_TENSOR_COMM : op_time_class(op);
         if (op->match != SCHED_NONE && counted[op->match] != 0) {
             continue; /* matched ops are one activity */
         }
@@ -140,8 +157,8 @@ static enum status traffic(struct result *result, const struct result_input *inp
             if (use->resource < cluster->resource_count && slot[use->resource] != SCHED_NONE) {
                 result->links[slot[use->resource]].class_bytes[time_class] +=
                     use->coefficient * s_from_ps(cost->work_ps);
-                busy_s[slot[use->resource]] += link_time_s(op, &timeline->ops[i], cost);
-                merged[slot[use->resource]] = merged[slot[use->resource]] || op->opcode == OP_COMPUTE;
+                busy_s[slot[use->resource]] += link_time_s(in_sequence, &timeline->ops[i], cost);
+                merged[slot[use->resource]] = merged[slot[use->resource]] || in_sequence;
             }
         }
     }

@@ -59,7 +59,7 @@ struct bound {
     char advice[160]; /* what would relieve it */
 };
 
-enum { BOUNDS_MAX = 8 };
+enum { BOUNDS_MAX = 8, MEASURED_STEPS_MAX = 1024 };
 
 struct result {
     const char *name; /* of the scenario; borrowed */
@@ -68,17 +68,24 @@ struct result {
         complete; /* the step was run to its end; when it does not fit: with memory to spare, so that times and peaks say what it would need */
     double step_time_s, samples_per_s, tokens_per_s, tokens_per_s_per_gpu;
     double model_tflops_per_gpu, hardware_tflops_per_gpu, mfu,
-        hfu; /* against the dense peak of the compute precision */
+        hfu; /* against the dense peak of the compute precision; 0 when measured elsewhere */
     struct hash schedule_hash;
     struct stage_times *stages; /* one per rank */
     uint32_t stage_count;
-    struct link_traffic *links; /* resources with traffic, by bytes descending */
+    struct link_traffic *links; /* resources with traffic, by bytes descending; none when measured */
     uint32_t link_count;
     struct bound bounds[BOUNDS_MAX]; /* by share, descending */
     uint32_t bound_count;
     struct strbuf outcome; /* explanation when it does not fit */
     struct arena arena;
 };
+
+/* The steps of an executor that measures. */
+struct measured_steps {
+    uint32_t count;
+    double median_s, min_s, max_s; /* the lower median: the step that the timeline shows */
+};
+struct measured_steps measured_steps(const double *steps_s, uint32_t count); /* count > 0 */
 
 struct result_input {
     const char *name;
@@ -88,6 +95,8 @@ struct result_input {
     const struct software *software;
     enum dtype precision;
     const char *does_not_fit; /* why the step does not fit, when `timeline` was run with memory to spare; else NULL */
+    const struct measured_steps *measured; /* of real executors; else NULL */
+    bool is_elsewhere; /* measured on another computer than the machine described: no rates against its peaks */
 };
 
 enum status result_compute(struct result *result, const struct result_input *input, struct error *error);

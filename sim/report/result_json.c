@@ -1,6 +1,7 @@
 /* The result as JSON, schema "memwall.result/1" (DESIGN.md section 6). */
 #include "sim/base/json_write.h"
 #include "sim/base/units.h"
+#include "sim/report/link_kind.h"
 #include "sim/report/result.h"
 
 static void print_devices(struct json_writer *w, const struct result_input *input)
@@ -81,6 +82,7 @@ static void print_traffic(struct json_writer *w, const struct result *result, co
         char name[96];
         jw_object(w, NULL);
         jw_string(w, "link", cluster_resource_name(input->cluster, link->resource, name, sizeof name));
+        jw_string(w, "kind", link_kind_word(input->cluster, link->resource));
         jw_real(w, "bytes", link->bytes);
         jw_real(w, "busy_fraction", link->busy_fraction);
         jw_real(w, "mean_use_fraction",
@@ -114,19 +116,35 @@ void result_print_json(const struct result *result, const struct result_input *i
         jw_string(&w, "reason", result->outcome.text != NULL ? result->outcome.text : "");
     }
     jw_real(&w, "step_time_s", result->step_time_s);
+    if (input->measured != NULL) {
+        jw_object(&w, "measured_step_s");
+        jw_real(&w, "median", input->measured->median_s);
+        jw_real(&w, "min", input->measured->min_s);
+        jw_real(&w, "max", input->measured->max_s);
+        jw_uint(&w, "steps", input->measured->count);
+        jw_end(&w);
+    }
     jw_real(&w, "samples_per_s", result->samples_per_s);
     jw_real(&w, "tokens_per_s", result->tokens_per_s);
     jw_real(&w, "tokens_per_s_per_gpu", result->tokens_per_s_per_gpu);
     jw_real(&w, "model_tflops_per_gpu", result->model_tflops_per_gpu);
     jw_real(&w, "hardware_tflops_per_gpu", result->hardware_tflops_per_gpu);
-    jw_real(&w, "mfu", result->mfu);
-    jw_real(&w, "hfu", result->hfu);
+    if (input->is_elsewhere) { /* the peak is another machine's */
+        jw_null(&w, "mfu");
+        jw_null(&w, "hfu");
+    } else {
+        jw_real(&w, "mfu", result->mfu);
+        jw_real(&w, "hfu", result->hfu);
+    }
     jw_string(&w, "schedule_hash", hash_text(&result->schedule_hash, hash));
     jw_uint(&w, "gpus", input->schedule->gpu_count);
     jw_uint(&w, "ops", input->schedule->op_count);
     print_devices(&w, input);
     print_breakdown(&w, result, input);
     print_traffic(&w, result, input);
+    if (result->complete && input->timeline->resources == NULL) {
+        jw_string(&w, "traffic_absent", "an executor that measures does not see what its links carry: simulate it");
+    }
     jw_array(&w, "bounds");
     for (uint32_t i = 0; i < result->bound_count; i++) {
         jw_object(&w, NULL);

@@ -56,8 +56,9 @@ static void headline(const struct result *result, const struct result_input *inp
 {
     char a[32], b[32];
     strbuf_printf(out, "%s\n", result->name);
-    strbuf_printf(out, "%u GPUs of %s, %s executor, schedule of %u ops\n\n", input->schedule->gpu_count,
-                  input->cluster->machine->name, input->timeline->executor, input->schedule->op_count);
+    strbuf_printf(out, "%u GPUs of %s, %s executor%s, schedule of %u ops\n\n", input->schedule->gpu_count,
+                  input->cluster->machine->name, input->timeline->executor,
+                  input->timeline->emulated ? " (emulated: ranks share GPUs)" : "", input->schedule->op_count);
     if (!result->fits) {
         put_outcome(result, input, out);
         if (!result->complete) {
@@ -65,13 +66,26 @@ static void headline(const struct result *result, const struct result_input *inp
         }
         strbuf_append(out, "  What follows is the same step with memory to spare: what it would need and take.\n\n");
     }
-    strbuf_printf(out, "  step time          %s\n", text_time_ps(input->timeline->end_ps, a, sizeof a));
+    strbuf_printf(out, "  step time          %s", text_time_ps(input->timeline->end_ps, a, sizeof a));
+    if (input->measured != NULL) {
+        char c[32], d[32];
+        strbuf_printf(out, " (median of %u measured steps: %s to %s)", input->measured->count,
+                      text_time_ps(ps_nearest_s(input->measured->min_s), c, sizeof c),
+                      text_time_ps(ps_nearest_s(input->measured->max_s), d, sizeof d));
+    }
+    strbuf_char(out, '\n');
     strbuf_printf(out, "  throughput         %.4g samples/s, %.4g tokens/s (%.4g a GPU)\n", result->samples_per_s,
                   result->tokens_per_s, result->tokens_per_s_per_gpu);
-    strbuf_printf(out, "  model FLOP rate    %s a GPU, MFU %.1f %%\n",
-                  text_flops_per_s(result->model_tflops_per_gpu * 1e12, a, sizeof a), 100 * result->mfu);
-    strbuf_printf(out, "  executed FLOP rate %s a GPU, HFU %.1f %% (with recomputation)\n\n",
-                  text_flops_per_s(result->hardware_tflops_per_gpu * 1e12, b, sizeof b), 100 * result->hfu);
+    text_flops_per_s(result->model_tflops_per_gpu * 1e12, a, sizeof a);
+    text_flops_per_s(result->hardware_tflops_per_gpu * 1e12, b, sizeof b);
+    if (input->is_elsewhere) {
+        strbuf_printf(out, "  model FLOP rate    %s a GPU\n  executed FLOP rate %s a GPU (with recomputation)\n", a, b);
+        strbuf_printf(out, "  Measured on this computer, not on %s: there is no share of a peak to tell.\n\n",
+                      input->cluster->machine->name);
+    } else {
+        strbuf_printf(out, "  model FLOP rate    %s a GPU, MFU %.1f %%\n", a, 100 * result->mfu);
+        strbuf_printf(out, "  executed FLOP rate %s a GPU, HFU %.1f %% (with recomputation)\n\n", b, 100 * result->hfu);
+    }
 }
 
 /* Lines with a name in front; neighbours with the same figures (ranks that are equal by symmetry) stand once. */

@@ -5,5 +5,7 @@
 #include "sim/plan/policy.h"
 
 extern const struct memory_policy policy_resident, policy_optimizer_on_host;
+extern const struct memory_policy policy_zero_offload, policy_zero3_offload, policy_zero_infinity;
+extern const struct memory_policy policy_patrickstar;
 
 #endif

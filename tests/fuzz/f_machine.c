@@ -1,5 +1,6 @@
 /* Machine and software loaders against mutated library files: every input ends in a loaded machine or in a message, never a crash, a hang or a leak
  * (run under the sanitizers). A machine that loads keeps the promises of machine.h. argv[1] seeds; the number of inputs is fixed, argv[2] changes it. */
+#include "hw_models/cluster.h"
 #include "hw_models/machine.h"
 #include "hw_models/software.h"
 
@@ -9,6 +10,26 @@ enum { TEXT_MAX = 1 << 16 };
 
 static uint64_t fuzz_state;
 static uint64_t fuzz_accepted, fuzz_refused;
+
+/* A machine as a calibration of this computer writes it: what no library file has. */
+static const char CALIBRATED[] =
+    "{\"name\":\"mine\",\"gpu_count\":4,\"gpu\":{\"model\":\"thread\",\"architecture\":\"host\",\"on_host\":true,"
+    "\"sm_count\":1,\"clock_MHz\":1000,\"l2_MB\":1,\"memory_GiB\":1,\"hbm_peak_GBps\":16,\"hbm_GBps\":10,"
+    "\"peak_TFLOPS\":{\"fp32\":1}},\"host\":{\"pageable_GBps\":2.5,\"adam_Gparameters_per_s_core\":0.1},"
+    "\"nccl\":{\"bus_GBps\":2,\"latency_us\":100,\"sms\":0,\"channels\":1},"
+    "\"parts\":[{\"id\":\"cpu[0-1]\",\"kind\":\"cpu_socket\",\"cores\":2},"
+    "{\"id\":\"dram[0-1]\",\"kind\":\"host_dram\",\"capacity_GiB\":8},{\"id\":\"gpu[0-3]\",\"kind\":\"gpu\"}],"
+    "\"links\":[{\"kind\":\"ddr\",\"a\":\"cpu[0-1]\",\"b\":\"dram[0-1]\",\"GBps\":16},"
+    "{\"kind\":\"socket\",\"a\":\"cpu0\",\"b\":\"cpu1\",\"GBps\":8},"
+    "{\"kind\":\"pcie\",\"a\":\"cpu[0-1]\",\"b\":\"gpu[0-3]\",\"GBps\":5,\"back_GBps\":4,\"latency_us\":10}],"
+    "\"kernel_model\":{\"class_efficiency\":{\"norm\":0.5}},"
+    "\"standard_errors\":{\"gpu.hbm_GBps\":0.2,\"links.pcie.GBps\":0.1,\"links.0.GBps\":1,\"gpu.peak_TFLOPS.fp32\":0."
+    "01,"
+    "\"kernel_model.class_efficiency.norm\":0.02},"
+    "\"residuals\":[{\"what\":\"copy h2d\",\"source\":\"a run\",\"points\":9,\"left_out\":2,\"mean_error\":0.01,"
+    "\"worst_error\":0.05,\"left_out_mean_error\":0.02},{\"what\":\"norm\",\"source\":\"\",\"points\":3,"
+    "\"mean_error\":0,\"worst_error\":0,\"left_out_mean_error\":null}],"
+    "\"provenance\":[{\"source\":\"a run\",\"fields\":[\"gpu\",\"links.pcie.GBps\"]}]}";
 
 static const char *const WORDS[] = { "0",
                                      "-1",
@@ -38,7 +59,10 @@ static const char *const WORDS[] = { "0",
                                      "4096",
                                      "65536",
                                      "\xff",
-                                     "[[1,1],[2,2]]" };
+                                     "[[1,1],[2,2]]",
+                                     "\"on_host\":true,",
+                                     "\"standard_errors\":{\"gpu.sm_count\":1},",
+                                     "\"residuals\":[]," };
 
 static size_t mutate(char *text, size_t length, const char *other, size_t other_length)
 {
@@ -123,6 +147,32 @@ static void check_machine(const struct machine *machine)
     }
 }
 
+/* Where it came from and how sure it is; devices on the host have their way to every other. */
+static void check_lists(const struct machine *machine)
+{
+    for (uint32_t i = 0; i < machine->standard_error_count; i++) {
+        const char *field = machine->standard_errors[i].field;
+        double value = machine->standard_errors[i].value;
+        EXPECT(field[0] != '\0' && isfinite(value) && value >= 0.0);
+        EXPECT(machine_standard_error_of(machine, field) <= value &&
+               machine_standard_error_of(machine, field) >= value);
+    }
+    for (uint32_t i = 0; i < machine->residual_count; i++) {
+        const struct machine_residual *line = &machine->residuals[i];
+        EXPECT(line->what[0] != '\0' && line->mean_error >= 0.0 && line->worst_error >= line->mean_error);
+        EXPECT(isnan(line->left_out_mean_error) || (line->left_out > 0 && line->left_out_mean_error >= 0.0));
+    }
+    struct cluster cluster;
+    if (machine->gpu.on_host && cluster_build(&cluster, machine, 1, 0, NULL) == STATUS_OK) {
+        struct route route;
+        struct endpoint first = { ENDPOINT_GPU, 0 }, last = { ENDPOINT_GPU, cluster.gpus - 1 };
+        if (cluster_route(&cluster, first, last, false, &route, NULL) == STATUS_OK) {
+            EXPECT(route.rate_cap_bytes_per_s > 0.0 && isfinite(route.rate_cap_bytes_per_s));
+        }
+        cluster_free(&cluster);
+    }
+}
+
 /* One mutated input through both loaders' text path. */
 static void run_one(const char *text, size_t length, bool is_machine)
 {
@@ -137,6 +187,7 @@ static void run_one(const char *text, size_t length, bool is_machine)
             status = machine_from_json(&machine, &root, &error);
             if (status == STATUS_OK) {
                 check_machine(&machine);
+                check_lists(&machine);
                 machine_free(&machine);
             }
         } else {
@@ -160,6 +211,10 @@ static void fuzz_round(uint64_t seed_number)
     size_t length, other_length;
     const char *(*library_text)(uint32_t, size_t *) = is_machine ? machine_library_text : software_library_text;
     const char *seed = library_text((uint32_t)test_below(&fuzz_state, count), &length);
+    if (is_machine && test_below(&fuzz_state, 4) == 0) {
+        seed = CALIBRATED;
+        length = sizeof CALIBRATED - 1;
+    }
     const char *other = library_text((uint32_t)test_below(&fuzz_state, count), &other_length);
     if (length > TEXT_MAX) {
         return;

@@ -43,8 +43,11 @@ JSON
 
 run 0 --version
 holds "memwall [0-9]"
+for executor in sim host cuda; do
+    holds "^  $executor "
+done
 run 0 --help
-for command in run explain schedule pipeline list; do
+for command in run validate explain schedule pipeline list; do
     run 0 "$command" --help
     holds "usage: memwall $command"
 done
@@ -79,8 +82,8 @@ run 1 run "$folder/absent.json"
 complains "absent.json"
 run 1 run "$folder/small.json" --set parallel.tensr=2
 complains "tensor"
-run 1 run "$folder/small.json" --executor host
-complains "not built in"
+run 1 run "$folder/small.json" --executor hots
+complains 'did you mean "host"'
 run 1 run
 complains "an argument is missing"
 run 1 runn
@@ -135,7 +138,7 @@ for file in pipeline.json explain.txt schedule.txt list.json; do
     [ -s "$folder/answers/$file" ] && echo "ok   $file is in the folder" || { echo "FAIL $file is not in the folder"; failures=$((failures + 1)); }
 done
 run 1 schedule "$folder/small.json" --executor cuda
-complains "not built in"
+complains "this command runs nothing"
 run 0 run --version
 holds "memwall [0-9]"
 

@@ -14,12 +14,12 @@
 
 /* name, word, what one is */
 #define POINT_TABLE(X)                                                                                                 \
-    X(POINT_KERNEL, "kernel", "one kernel record alone on its device")                                                 \
+    X(POINT_KERNEL, "kernel", "one kernel record alone on its device, without the gap to the next")                    \
     X(POINT_COPY, "copy", "copies of equal size, `at_once` of them at the same moment; seconds of the longest")        \
     X(POINT_COLLECTIVE, "collective", "one collective; bytes as nccl-tests counts them")                               \
     X(POINT_HOST_OPTIMIZER, "host_optimizer", "CPU Adam over `parameters`, `at_once` ops at the same moment")          \
     X(POINT_STORAGE, "storage", "one read or write of a drive")                                                        \
-    X(POINT_ISSUE, "issue", "host time of one op that does nothing, or of one launch")                                 \
+    X(POINT_ISSUE, "issue", "what lies between two ops, or the pace of short ones")                                    \
     X(POINT_ALLOCATION, "allocation", "first use of `bytes` of fresh memory")
 
 enum point_kind {
@@ -46,10 +46,10 @@ enum copy_way {
 
 /* What an issue point issued. */
 #define ISSUE_TABLE(X)                                                                                                 \
-    X(ISSUE_OP, "op")         /* an op that does nothing, in its queue's order */                                      \
-    X(ISSUE_WAKE, "wake")     /* the same after an op of another queue */                                              \
-    X(ISSUE_KERNEL, "kernel") /* the shortest kernel */                                                                \
-    X(ISSUE_COPY, "copy")     /* a copy of a few bytes */
+    X(ISSUE_OP, "op")         /* from the end of an op to the start of the next one in its queue */                    \
+    X(ISSUE_WAKE, "wake")     /* from the end of an op to the start of one of another queue that waits for it */       \
+    X(ISSUE_KERNEL, "kernel") /* from the end of a shortest kernel to that of the next */                              \
+    X(ISSUE_COPY, "copy")     /* the same of copies of 4 KiB */
 
 enum issue_what {
 #define X(name, word) name,
@@ -86,18 +86,23 @@ struct points {
 
 enum status points_add(struct points *points, const struct point *point,
                        struct error *error); /* checks it; copies it */
+/* The same for a point that is still to be measured: without time. */
+enum status points_want(struct points *plan, const struct point *point, struct error *error);
 void points_free(struct points *points);
 
 /* One line of a file of points; points_begin writes the first. Each is flushed. */
 enum status points_begin(FILE *file, const char *machine, const char *executor, struct error *error);
 enum status points_write(FILE *file, const struct point *point, struct error *error);
 /* Append all points of a file. A last line without its end (an interrupted write) is left out and told in *was_cut (may be NULL); anything else that is wrong is an
- * error with its line. `machine`, `executor` (64 bytes each, may be NULL): of the first line. */
+ * error with its line, and nothing is appended. `machine`, `executor` (64 bytes each, may be NULL): of the first line. */
 enum status points_load(struct points *points, const char *path, char *machine, char *executor, bool *was_cut,
                         struct error *error);
 /* The point that measures the same as `like` (all but seconds, spread, repeats, source), or NULL. */
 const struct point *points_find(const struct points *points, const struct point *like);
 /* "gemm fp32 256x512x1024 TN" in `buffer`: how progress, tables and errors call a point. */
 const char *point_text(const struct point *point, char *buffer, size_t size);
+const char *point_kind_word(enum point_kind kind);
+const char *copy_way_word(enum copy_way way);
+const char *issue_word(enum issue_what issue);
 
 #endif

@@ -28,6 +28,8 @@ struct fit_report {
 /* Fit all that the points allow into `draft`, whose gpu section (or base) must already give sm_count, peak_TFLOPS and hbm_GBps or points to find them from. */
 enum status fit_points(struct draft *draft, const struct points *points, struct fit_report *report,
                        struct error *error);
+/* Whether a set of more than 40 points leaves this one out: by the hash of what it measures (point_text), so that a table's split never changes. */
+bool fit_is_left_out(const struct point *point);
 void fit_report_free(struct fit_report *report);
 void fit_report_print(const struct fit_report *report, struct strbuf *out); /* as a table with units */
 

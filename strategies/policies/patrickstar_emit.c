@@ -1,0 +1,363 @@
+/* The walk's actions as ops. A payload in one place is one buffer: the op that brings it acquires it, the op that takes it away releases it.
+ *
+ * Copies are synchronous unless `asynchronous` or prefetched: the host waits for each, it starts when the compute before it has ended, and what follows starts behind it. An asynchronous copy down starts when its
+ * chunk's last use has ended, a copy up when what makes room for it is down and no earlier than the pass before: two passes' data and all chunks of the moment fit together (chunk_device_budget). */
+#include <stdio.h>
+
+#include "sim/base/check.h"
+#include "strategies/policies/patrickstar.h"
+
+static enum buffer_class slot_class(const struct ps_state *state, uint32_t slot)
+{
+    uint32_t chunk;
+    enum walk_list list = walk_slot_list(&state->layout, state->walk.rank, slot, &chunk);
+    bool remote = list == WALK_FP16 && chunk_owner(&state->layout, chunk) != state->walk.rank;
+    return remote ? BUFFER_COMMUNICATION : list == WALK_FP16 ? BUFFER_WEIGHT : BUFFER_OPTIMIZER;
+}
+
+static uint32_t new_buffer(struct lowering *lowering, uint32_t slot, enum chunk_place place, uint8_t flags)
+{
+    const struct ps_state *state = ps_state(lowering);
+    char label[64];
+    uint32_t chunk;
+    enum walk_list list = walk_slot_list(&state->layout, state->walk.rank, slot, &chunk);
+    bool remote = list == WALK_FP16 && chunk_owner(&state->layout, chunk) != state->walk.rank;
+    snprintf(label, sizeof label, "%s%s chunk %u", remote ? "remote " : "", walk_list_word(list), chunk);
+    return lower_buffer(lowering, place == PLACE_DEVICE ? SPACE_DEVICE : SPACE_PINNED,
+                        walk_slot_bytes(&state->layout, slot), slot_class(state, slot), flags, label);
+}
+
+void ps_start_buffers(struct lowering *lowering)
+{
+    struct ps_state *state = ps_state(lowering);
+    for (uint32_t s = 0; s < state->plan.slot_count; s++) {
+        enum chunk_place place = (enum chunk_place)state->plan.start_place[s];
+        bool stays = state->slots[s].last_action == SCHED_NONE;
+        if (place != PLACE_NONE) {
+            state->slots[s].buffer =
+                new_buffer(lowering, s, place, BUFFER_LIVE_AT_START | (stays ? BUFFER_LIVE_AT_END : 0));
+        }
+    }
+}
+
+static bool waits(const struct lowering *lowering, const struct walk_action *action)
+{
+    return !ps_on(lowering, PS_ASYNCHRONOUS) && !action->prefetched;
+}
+
+/* What every action waits for: in order behind the compute so far. */
+static uint32_t begin_after(const struct lowering *lowering, const struct ps_state *state,
+                            const struct walk_action *action)
+{
+    if (waits(lowering, action) || action->after) {
+        return state->chain != SCHED_NONE ? state->chain : lower_last_compute(lowering);
+    }
+    return action->prefetched ? state->pass_end[0] : state->pass_end[1];
+}
+
+static void end_copy(struct lowering *lowering, struct ps_state *state, const struct walk_action *action, uint32_t op)
+{
+    if (waits(lowering, action)) {
+        builder_flag(lower_builder(lowering), OP_FLAG_HOST_WAITS);
+        state->chain = op;
+    }
+    state->slots[action->slot].filled_by = op;
+    state->slots[action->slot].last_use = op;
+}
+
+static uint8_t end_flags(const struct ps_state *state, uint32_t slot, uint32_t action)
+{
+    return state->slots[slot].last_action == action ? BUFFER_LIVE_AT_END : 0;
+}
+
+/* Without the memory cache a new payload is cleared before it is filled. */
+static uint32_t clear(struct lowering *lowering, double bytes, uint32_t buffer, uint32_t after)
+{
+    if (ps_on(lowering, PS_MEMORY_CACHE)) {
+        return SCHED_NONE;
+    }
+    uint32_t op = lower_device_stream(lowering, 0, bytes, PHASE_OFFLOAD, after);
+    builder_acquire(lower_builder(lowering), buffer);
+    return op;
+}
+
+static void emit_up(struct lowering *lowering, struct ps_state *state, uint32_t index)
+{
+    const struct walk_action *action = &state->plan.actions[index];
+    struct ps_slot *slot = &state->slots[action->slot];
+    double bytes = walk_slot_bytes(&state->layout, action->slot);
+    uint32_t up = new_buffer(lowering, action->slot, PLACE_DEVICE, end_flags(state, action->slot, index));
+    uint32_t after = begin_after(lowering, state, action);
+    uint32_t cleared = clear(lowering, bytes, up, after);
+    uint32_t op =
+        lower_copy_to_device(lowering, bytes, false, after, cleared == SCHED_NONE ? up : SCHED_NONE, slot->buffer);
+    builder_depends(lower_builder(lowering), cleared);
+    builder_depends(lower_builder(lowering),
+                    state->last_down); /* which made room, and may have brought this very chunk */
+    slot->buffer = up;
+    state->last_up = op;
+    end_copy(lowering, state, action, op);
+}
+
+static void emit_down(struct lowering *lowering, struct ps_state *state, uint32_t index)
+{
+    const struct walk_action *action = &state->plan.actions[index];
+    struct ps_slot *slot = &state->slots[action->slot];
+    uint32_t down = new_buffer(lowering, action->slot, PLACE_HOST, end_flags(state, action->slot, index));
+    uint32_t op = lower_copy_to_host(lowering, walk_slot_bytes(&state->layout, action->slot), false,
+                                     begin_after(lowering, state, action), down, slot->buffer);
+    builder_depends(lower_builder(lowering), slot->last_use);
+    builder_depends(lower_builder(lowering), slot->filled_by);
+    builder_depends(lower_builder(lowering), slot->gathered_by);
+    slot->buffer = down;
+    state->last_down = op;
+    end_copy(lowering, state, action, op);
+}
+
+/* Chunks that a gather or reduction speaks of. */
+static uint32_t group_size(const struct ps_state *state)
+{
+    return state->walk.budget.memory_saving ? 1 : state->layout.ranks;
+}
+
+/* All-gather of a group, or the broadcast of one chunk. Payloads allocated for it are acquired by it. */
+static void emit_gather(struct lowering *lowering, struct ps_state *state, const struct walk_action *action)
+{
+    struct builder *builder = lower_builder(lowering);
+    bool saving = state->walk.budget.memory_saving;
+    uint32_t size = group_size(state);
+    double bytes = size * walk_slot_bytes(&state->layout, action->slot);
+    uint32_t op = lower_data_collective(lowering, saving ? OP_BROADCAST : OP_ALL_GATHER, bytes,
+                                        begin_after(lowering, state, action));
+    builder_depends(builder, state->last_down); /* which made room */
+    for (uint32_t i = 0; i < size; i++) {
+        struct ps_slot *slot = &state->slots[action->slot + 2 * i];
+        bool remote = chunk_owner(&state->layout, action->slot / 2 + i) != state->walk.rank;
+        builder_depends(builder, slot->filled_by);
+        if (remote && slot->gathered_by == SCHED_NONE && slot->buffer != SCHED_NONE) {
+            builder_acquire(builder, slot->buffer);
+        }
+        slot->gathered_by = op;
+        slot->last_use = op;
+    }
+    state->last_data = op;
+    if (waits(lowering, action)) {
+        state->chain = op;
+    }
+}
+
+/* Reduce-scatter of a group's gradients, or the reduction of one chunk's to its owner: a broadcast backwards, over the same links, and priced as one. */
+static void emit_reduce(struct lowering *lowering, struct ps_state *state, const struct walk_action *action)
+{
+    struct builder *builder = lower_builder(lowering);
+    bool saving = state->walk.budget.memory_saving;
+    uint32_t size = group_size(state);
+    double bytes = size * walk_slot_bytes(&state->layout, action->slot);
+    uint32_t op =
+        lower_data_collective(lowering, saving ? OP_BROADCAST : OP_REDUCE_SCATTER, bytes, lower_last_compute(lowering));
+    for (uint32_t i = 0; i < size; i++) {
+        builder_depends(builder, state->slots[action->slot + 2 * i].filled_by);
+        state->slots[action->slot + 2 * i].last_use = op;
+    }
+    state->last_data = op;
+    lower_next_depends(lowering, op);
+}
+
+/* A remote payload ends with its last use. */
+static void emit_free(struct lowering *lowering, struct ps_state *state, const struct walk_action *action)
+{
+    struct ps_slot *slot = &state->slots[action->slot];
+    uint32_t last = action->on_device ? lower_last_compute(lowering) : slot->filled_by;
+    last = slot->last_use != SCHED_NONE && (slot->last_use > last || last == SCHED_NONE) ? slot->last_use : last;
+    builder_release_at(lower_builder(lowering), last, slot->buffer);
+    *slot = (struct ps_slot){ SCHED_NONE, SCHED_NONE, SCHED_NONE, SCHED_NONE, slot->last_action };
+}
+
+/* ---- Adam ---- */
+
+/* The bytes an element that bring the updated parameters up: the repository copies the fp32 master and casts it on the device. */
+static double upload_bytes(const struct ps_state *state)
+{
+    return (state->walk.budget.preset == CHUNK_CODE ? 4.0 : 2.0) * (double)state->layout.capacity;
+}
+
+static double filled_elements(const struct ps_state *state, uint32_t slot)
+{
+    uint32_t chunk;
+    walk_slot_list(&state->layout, state->walk.rank, slot, &chunk);
+    return (double)state->layout.filled[chunk];
+}
+
+static void remember_adam(struct ps_state *state, uint32_t op)
+{
+    state->adam_end[1] = state->adam_end[0];
+    state->adam_end[0] = op;
+}
+
+uint32_t ps_host_update(struct lowering *lowering, const struct walk_action *action, uint32_t states, uint32_t after)
+{
+    struct ps_state *state = ps_state(lowering);
+    struct builder *builder = lower_builder(lowering);
+    bool serial = !ps_on(lowering, PS_ASYNCHRONOUS); /* else two gradients are on their way at a time */
+    double parameters = filled_elements(state, action->slot);
+    double chunk = walk_slot_bytes(&state->layout, action->slot);
+    uint32_t staging = SCHED_NONE, down = SCHED_NONE, moved = state->last_down, up = SCHED_NONE;
+    if (action->on_device) {
+        staging = lower_buffer(lowering, SPACE_PINNED, chunk, BUFFER_COMMUNICATION, 0, "gradient for Adam");
+        down = lower_copy_to_host(lowering, chunk, false, after, staging, SCHED_NONE);
+        builder_depends(builder, serial ? SCHED_NONE : state->adam_end[1]);
+        builder_flag(builder, serial ? OP_FLAG_HOST_WAITS : 0);
+    }
+    uint32_t update = lower_host_optimizer(lowering, parameters, after);
+    builder_depends(builder, down);
+    builder_depends(builder, states);
+    builder_depends(builder, moved); /* its states may just have come down */
+    if (staging != SCHED_NONE) {
+        builder_release(builder, staging);
+    }
+    remember_adam(state, update);
+    if (!action->on_device) {
+        return update;
+    }
+    bool cast = upload_bytes(state) > chunk;
+    uint32_t fp32 = cast ? lower_buffer(lowering, SPACE_DEVICE, upload_bytes(state), BUFFER_COMMUNICATION, 0,
+                                        "fp32 parameters from the host")
+                         : SCHED_NONE;
+    up = lower_copy_to_device(lowering, upload_bytes(state), false, update, fp32, SCHED_NONE);
+    if (cast) {
+        up = lower_device_stream(lowering, upload_bytes(state), chunk, PHASE_OPTIMIZER, up);
+        builder_release(builder, fp32);
+    }
+    return up;
+}
+
+/* Adam on the device, in buffers of a chunk's gradient in fp32 and its new fp16 parameters; those of a chunk on the host come and go. */
+static uint32_t device_update(struct lowering *lowering, struct ps_state *state, const struct walk_action *action,
+                              uint32_t after)
+{
+    struct builder *builder = lower_builder(lowering);
+    double parameters = filled_elements(state, action->slot);
+    double chunk = walk_slot_bytes(&state->layout, action->slot);
+    uint32_t fp16 = lower_buffer(lowering, SPACE_DEVICE, chunk, BUFFER_COMMUNICATION, 0, "fp16 parameters from Adam");
+    uint32_t fp32 = lower_buffer(lowering, SPACE_DEVICE, 2 * chunk, BUFFER_COMMUNICATION, 0, "fp32 gradient for Adam");
+    uint32_t come = action->on_device ? after : lower_copy_to_device(lowering, chunk, false, after, fp16, SCHED_NONE);
+    lower_next_acquires(lowering, action->on_device ? fp16 : SCHED_NONE);
+    lower_next_acquires(lowering, fp32);
+    lower_next_depends(lowering, state->last_up); /* its states may just have come */
+    lower_device_stream(lowering, chunk, 2 * chunk, PHASE_OPTIMIZER, come);
+    uint32_t update = lower_device_optimizer_of(lowering, parameters, SCHED_NONE);
+    builder_release(builder, fp32);
+    if (action->on_device) {
+        builder_release(builder, fp16);
+        return update;
+    }
+    return lower_copy_to_host(lowering, chunk, false, update, SCHED_NONE, fp16);
+}
+
+/* One update after the other in one thread (E.12), or all behind the last gradient. */
+static uint32_t adam_after(const struct lowering *lowering, const struct ps_state *state)
+{
+    return ps_on(lowering, PS_ASYNCHRONOUS) ? state->pass_end[0] : state->chain;
+}
+
+/* ---- in order ---- */
+
+static void emit(struct lowering *lowering, struct ps_state *state, uint32_t index)
+{
+    const struct walk_action *action = &state->plan.actions[index];
+    switch ((enum walk_kind)action->kind) {
+    case WALK_UP: emit_up(lowering, state, index); return;
+    case WALK_DOWN: emit_down(lowering, state, index); return;
+    case WALK_ALLOCATE:
+        CHECK(action->on_device);
+        state->slots[action->slot].buffer = new_buffer(lowering, action->slot, PLACE_DEVICE, 0);
+        return;
+    case WALK_FREE: emit_free(lowering, state, action); return;
+    case WALK_GATHER: emit_gather(lowering, state, action); return;
+    case WALK_REDUCE: emit_reduce(lowering, state, action); return;
+    case WALK_ADAM_HOST:
+        state->chain = ps_host_update(lowering, action, SCHED_NONE, adam_after(lowering, state));
+        return;
+    case WALK_ADAM_STORED: state->chain = ps_stored_update(lowering, action, adam_after(lowering, state)); return;
+    case WALK_ADAM_DEVICE: state->chain = device_update(lowering, state, action, adam_after(lowering, state)); return;
+    }
+}
+
+void ps_emit_actions(struct lowering *lowering, bool after)
+{
+    struct ps_state *state = ps_state(lowering);
+    /* The pass needs the room of all that leaves for it, or left in a pass before for a later one. */
+    uint32_t down = after ? SCHED_NONE : state->prefetched_down;
+    state->chain = SCHED_NONE;
+    while (state->next_action < state->plan.action_count) {
+        const struct walk_action *action = &state->plan.actions[state->next_action];
+        if (action->moment != state->pass || action->after != after) {
+            break;
+        }
+        emit(lowering, state, state->next_action++);
+        if (action->kind == WALK_DOWN && action->prefetched) {
+            state->prefetched_down = state->last_down;
+        } else if (action->kind == WALK_DOWN) {
+            down = state->last_down;
+        }
+    }
+    lower_next_depends(lowering, state->chain);
+    lower_next_depends(lowering, down);
+}
+
+static uint32_t later(uint32_t a, uint32_t b)
+{
+    return a == SCHED_NONE || (b != SCHED_NONE && b > a) ? b : a;
+}
+
+/* The fp16 slots that a layer uses, in order; false at the end. `unit` starts at 0. */
+static bool next_slot(const struct ps_state *state, uint32_t layer, uint32_t *unit, uint32_t *slot)
+{
+    uint32_t count = state->units.count, tied = state->walk.tied_unit;
+    for (; *unit <= count; ++*unit) {
+        uint32_t chunk = CHUNK_NONE;
+        if (*unit < count && state->units.items[*unit].layer == layer) {
+            chunk = state->layout.unit_chunk[*unit];
+        } else if (*unit == count && tied != CHUNK_NONE && 2 * (layer + 1) == state->walk.pass_count) {
+            chunk = state->layout.unit_chunk[tied]; /* the head's */
+        }
+        if (chunk != CHUNK_NONE) {
+            *slot = walk_slot_fp16(chunk);
+            ++*unit;
+            return true;
+        }
+    }
+    return false;
+}
+
+void ps_wait_for_chunks(struct lowering *lowering, const struct lower_layer *layer)
+{
+    const struct ps_state *state = ps_state(lowering);
+    uint32_t filled = SCHED_NONE, gathered = SCHED_NONE, slot, unit = 0;
+    while (next_slot(state, layer->index, &unit, &slot)) {
+        filled = later(filled, state->slots[slot].filled_by);
+        gathered = later(gathered, state->slots[slot].gathered_by);
+    }
+    lower_next_depends(lowering, filled);
+    lower_next_depends(lowering, gathered);
+}
+
+void ps_remember_use(struct lowering *lowering, const struct lower_layer *layer)
+{
+    struct ps_state *state = ps_state(lowering);
+    uint32_t slot, unit = 0;
+    while (next_slot(state, layer->index, &unit, &slot)) {
+        state->slots[slot].last_use = lower_last_compute(lowering);
+    }
+}
+
+uint32_t ps_emit_adam(struct lowering *lowering, uint32_t after_op)
+{
+    struct ps_state *state = ps_state(lowering);
+    state->chain = later(after_op, state->last_data);
+    state->pass_end[0] = state->pass_end[1] = state->chain;
+    while (state->next_action < state->plan.action_count) {
+        emit(lowering, state, state->next_action++);
+    }
+    return state->chain;
+}

@@ -1,0 +1,183 @@
+/* Largest model against PatrickStar's figures mgpu_scalability (Yard) and one_node_perf_a100 (SuperPod): PyTorch's data parallelism, DeepSpeed, PatrickStar on 1, 2, 4 and 8 GPUs.
+ * `a_offload rows` prints every trial.
+ *
+ * What is compared: the largest model of patrickstar-ladder that fits, in steps of that ladder from the one the figure prints. The 30B of the figure has no published shape: it
+ * stands halfway between 20B and 40B. Inputs that the figures do not print: the batch (the authors swept 4, 8 and 16: here the least), DeepSpeed's stage (2 and 3 are both
+ * shown; the figures name neither). Activations are recomputed, as the authors' scripts do.
+ *
+ * Shown, not judged, until the policies are in: systems whose policy is not registered are passed over. */
+#include <unistd.h>
+
+#include "sim/model/ladder.h"
+#include "sim/report/fit.h"
+#include "strategies/registry.h"
+#include "tests/test.h"
+
+static bool show_rows;
+
+enum { GPU_COUNTS = 4 };
+static const int GPUS[GPU_COUNTS] = { 1, 2, 4, 8 };
+
+struct system {
+    const char *name, *policy, *software;
+    int zero_stage;
+};
+
+enum { DDP, DEEPSPEED_2, DEEPSPEED_3, PATRICKSTAR, SYSTEM_COUNT };
+static const struct system SYSTEMS[SYSTEM_COUNT] = {
+    [DDP] = { "PyTorch DDP", "resident", "pytorch-eager", 0 },
+    [DEEPSPEED_2] = { "DeepSpeed, ZeRO-2", "zero-offload", "deepspeed", 2 },
+    [DEEPSPEED_3] = { "DeepSpeed, ZeRO-3", "zero3-offload", "deepspeed", 3 },
+    [PATRICKSTAR] = { "PatrickStar", "patrickstar", "deepspeed", 0 },
+};
+
+/* Billions of parameters that the figures print; 0: not printed. */
+struct printed {
+    const char *machine;
+    double largest[SYSTEM_COUNT][GPU_COUNTS];
+};
+static const struct printed PRINTED[] = {
+    { "yard-v100",
+      { [DDP] = { 1, 1, 1, 1 },
+        [DEEPSPEED_2] = { 4, 6, 6, 4 },
+        [DEEPSPEED_3] = { 4, 6, 6, 4 },
+        [PATRICKSTAR] = { 12, 12, 12, 18 } } },
+    { "superpod-a100-40gb",
+      { [DEEPSPEED_2] = { 15, 20, 20, 30 }, [DEEPSPEED_3] = { 15, 20, 20, 30 }, [PATRICKSTAR] = { 50, 50, 60, 68 } } },
+};
+
+/* The size in a model's name, in billions: "gpt3_18b". */
+static double nominal(const char *name)
+{
+    const char *digits = strrchr(name, '_');
+    return digits != NULL ? strtod(digits + 1, NULL) : 0;
+}
+
+/* Where a size stands on the ladder: the number of its rung, halves between two. */
+static double place(const struct model_ladder *ladder, double billions)
+{
+    double at = -1;
+    for (uint32_t i = 0; i < ladder->count; i++) {
+        double size = nominal(ladder->models[i]);
+        if (fabs(size - billions) < 0.5) {
+            return i;
+        }
+        at = size < billions ? i + 0.5 : at;
+    }
+    return at;
+}
+
+struct tally {
+    uint32_t cells, exact, within_one;
+};
+
+static void show_trial(void *context, const struct fit_trial *trial)
+{
+    (void)context;
+    if (show_rows) {
+        printf("    %-12s %-12s %8.3f s %8.2f GiB device %8.2f GiB host  %s\n", trial->name,
+               fit_verdict_word(trial->verdict), trial->step_time_s,
+               (double)trial->fullest[SPACE_DEVICE].peak_bytes / 1073741824.0,
+               (double)trial->fullest[SPACE_HOST].peak_bytes / 1073741824.0,
+               trial->verdict == FIT_REFUSED ? trial->reason : "");
+    }
+}
+
+/* What is full on the next one up: "host", "device", or why it was refused. */
+static const char *what_is_full(const struct fit_report *report)
+{
+    const struct fit_trial *next = report->outcome.has_next ? fit_report_trial(report, report->outcome.next) : NULL;
+    return next == NULL ? "nothing larger" : next->full.present ? space_kind_word(next->full.kind) : "policy";
+}
+
+/* One search of a cell, printed as "gpt3_8b +2.0 host": the largest, its steps from the printed one, what is full on the next. */
+static int try_cell(const char *file, const struct printed *machine, uint32_t system, int gpu, bool reserved,
+                    struct tally *tally)
+{
+    const struct model_ladder *ladder = model_ladder_find("patrickstar-ladder");
+    char sets[5][96];
+    snprintf(sets[0], sizeof sets[0], "machine=%s", machine->machine);
+    snprintf(sets[1], sizeof sets[1], "gpus=%d", GPUS[gpu]);
+    snprintf(sets[2], sizeof sets[2], "software=%s", SYSTEMS[system].software);
+    snprintf(sets[3], sizeof sets[3], "memory_policy=%s", SYSTEMS[system].policy);
+    snprintf(sets[4], sizeof sets[4], "parallel.zero_stage=%d", SYSTEMS[system].zero_stage);
+    const struct fit_request request = { .file = file,
+                                         .sets = (const char *const[]){ sets[0], sets[1], sets[2], sets[3], sets[4] },
+                                         .set_count = 5,
+                                         .models = ladder->models,
+                                         .model_count = ladder->count,
+                                         .reserved = reserved,
+                                         .tried = show_trial };
+    struct fit_report report;
+    struct error error = { 0 };
+    enum status status = fit_models(&request, &report, &error);
+    if (status != STATUS_OK) {
+        printf("  cannot be tried: %.160s", error.message);
+        /* a scenario that a policy refuses is shown; faults of the program fail */
+        return status == STATUS_BAD_INPUT || status == STATUS_UNSUPPORTED || status == STATUS_NOT_FOUND ? 0 : 1;
+    }
+    const struct fit_trial *best = report.outcome.any ? fit_report_trial(&report, report.outcome.largest) : NULL;
+    double here = best != NULL ? place(ladder, nominal(best->name)) : -1;
+    double off = here - place(ladder, machine->largest[system][gpu]);
+    printf("  %-10s %+4.1f %-14s", best != NULL ? best->name : "none", off, what_is_full(&report));
+    tally->cells++;
+    tally->exact += fabs(off) < 0.25;
+    tally->within_one += fabs(off) < 1.25;
+    fit_free(&report);
+    return 0;
+}
+
+/* What is live, and what the allocators hold: [0] and [1]. */
+static int try_system(const char *file, uint32_t system, struct tally tallies[2])
+{
+    int failures = 0;
+    for (size_t m = 0; m < sizeof PRINTED / sizeof PRINTED[0]; m++) {
+        for (int gpu = 0; gpu < GPU_COUNTS; gpu++) {
+            if (PRINTED[m].largest[system][gpu] > 0) {
+                printf("  %-18s %-17s %d GPUs %3.0fB ", PRINTED[m].machine, SYSTEMS[system].name, GPUS[gpu],
+                       PRINTED[m].largest[system][gpu]);
+                failures += try_cell(file, &PRINTED[m], system, gpu, false, &tallies[0]);
+                failures += try_cell(file, &PRINTED[m], system, gpu, true, &tallies[1]);
+                printf("\n");
+            }
+        }
+    }
+    return failures;
+}
+
+int main(int argc, char **argv)
+{
+    show_rows = argc > 1 && strcmp(argv[1], "rows") == 0;
+    struct tally tallies[SYSTEM_COUNT][2] = { 0 };
+    char file[] = "/tmp/memwall_a_offload_XXXXXX.json";
+    int descriptor = mkstemps(file, 5), failures = 0;
+    FILE *out = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
+    if (out == NULL) {
+        printf("cannot write %s\n", file);
+        return 1;
+    }
+    fputs("{\"recompute\":\"full\",\"training\":{\"micro_batch\":4,\"sequence_length\":1024,\"precision\":\"fp16\"}}",
+          out);
+    fclose(out);
+    printf(
+        "largest model: printed; by live bytes; by what the allocators hold. Steps of patrickstar-ladder, and what is "
+        "full on the next one up\n");
+    for (uint32_t system = 0; system < SYSTEM_COUNT; system++) {
+        if (registry_policy(SYSTEMS[system].policy, NULL) == NULL) {
+            printf("  %s: passed over, the policy %s is not registered\n", SYSTEMS[system].name,
+                   SYSTEMS[system].policy);
+        } else {
+            failures += try_system(file, system, tallies[system]);
+        }
+    }
+    unlink(file);
+    for (uint32_t i = 0; i < 2 * SYSTEM_COUNT; i++) {
+        const struct tally *tally = &tallies[i / 2][i % 2];
+        if (tally->cells > 0) {
+            printf("largest model, %-18s %-10s %3u cells  %3u exact  %3u within one step  shown, not judged\n",
+                   SYSTEMS[i / 2].name, i % 2 == 0 ? "(live)" : "(reserved)", tally->cells, tally->exact,
+                   tally->within_one);
+        }
+    }
+    return failures > 0 ? 1 : 0;
+}

@@ -1,0 +1,224 @@
+#!/usr/bin/env bash
+# memwall calibrate: the closed loop on the simulator, resuming, messages of bad usages. usage: calibrate.sh BINARY
+set -u
+binary=$1
+source=$(cd "$(dirname "$0")/../.." && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+failures=0
+
+expect() { # what, condition already evaluated to 0 or 1
+    if [ "$2" = 0 ]; then
+        echo "ok   $1"
+    else
+        echo "FAIL $1"
+        failures=$((failures + 1))
+    fi
+}
+
+run() { # expected exit, arguments...
+    local wanted=$1
+    shift
+    "$binary" "$@" >"$folder/out" 2>"$folder/err"
+    local code=$?
+    [ "$code" = "$wanted" ] || { cat "$folder/err"; false; }
+    expect "exit $wanted: memwall $*" $?
+}
+
+complains() { # pattern: in standard error, and nothing else is said
+    grep -qe "$1" "$folder/err"
+    expect "  complains: $1" $?
+    [ ! -s "$folder/out" ]
+    expect "  standard output stays empty" $?
+}
+
+holds() { # pattern: in standard output
+    grep -qe "$1" "$folder/out"
+    expect "  prints $1" $?
+}
+
+cd "$folder" || exit 1
+
+# ---- bad usages ----
+run 1 calibrate
+complains "--out: is missing"
+run 1 calibrate --executor sim --out a.json
+complains "--base: is missing"
+run 1 calibrate --executor simm --base toy-2gpu --out a.json
+complains 'did you mean "sim"'
+run 1 calibrate --executor sim --base toy-3gpu --out a.json
+complains 'toy-2gpu'
+run 1 calibrate --executor sim --base toy-2gpu --out "$folder"
+complains "is a folder; calibrate writes a machine file"
+run 1 calibrate --executor sim --base toy-2gpu --out absent/a.json
+complains "no file can be written in \"absent\""
+run 1 calibrate --executor sim --base toy-2gpu --out a.json --seconds never
+complains '--seconds: "never" is not a number'
+run 1 calibrate --executor sim --base toy-2gpu --out a.json --devices 1.5
+complains '--devices: "1.5" is not a whole number'
+run 1 calibrate --executor sim --base toy-2gpu --out a.json --devices 3
+complains "3"
+run 1 calibrate --executor sim --base toy-2gpu --out a.json --system x
+complains "there is no --from"
+run 1 calibrate --from a.log --fresh --out a.json
+complains "nothing is measured with --from alone"
+run 1 calibrate --from absent.log --out a.json
+complains "absent.log"
+run 1 calibrate --executor host --base toy-2gpu --out a.json
+grep -q "a host is what it is found to be" "$folder/err" || grep -q "is not built" "$folder/err"
+expect "  a host has no base" $?
+run 1 calibrate surplus --out a.json
+complains "unexpected argument surplus"
+[ -z "$(ls)" ] || [ "$(ls)" = "err
+out" ]
+expect "bad usages leave no files" $?
+run 0 calibrate --help
+holds "memwall calibrate --executor host --out here.json"
+holds "--from FILE"
+
+# ---- the closed loop: what the simulator is, calibration finds ----
+value() { # file, path: a number of a machine file
+    python3 - "$1" "$2" <<'PY'
+import json, sys
+at = json.load(open(sys.argv[1]))
+for key in sys.argv[2].split("."):
+    at = at[int(key)] if isinstance(at, list) else at[key]
+print(at)
+PY
+}
+near() { # file, path, relative tolerance: the number is the shipped machine's
+    local found wanted code
+    found=$(value "$1" "$2")
+    wanted=$(value "$source/hw_models/machines/dgx-a100-80gb.json" "$2")
+    python3 -c "import sys; a, b, t = map(float, sys.argv[1:]); sys.exit(not abs(a - b) <= t * abs(b))" \
+        "$found" "$wanted" "$3"
+    code=$?
+    expect "  $2 is $found, the machine's $wanted within $3" $code
+}
+run 0 calibrate --executor sim --base dgx-a100-80gb --out dgx.json
+grep -q "100 %" err
+expect "  progress reaches 100 %" $?
+holds "gemm fp16"
+holds "Written: dgx.json"
+# Points are exact to 2 ps: what is recovered is limited by the rounding of file values to three digits of their standard error.
+near dgx.json links.3.GBps 1e-4
+near dgx.json links.3.back_GBps 1e-4
+near dgx.json links.3.both_GBps 1e-4
+near dgx.json host.pageable_GBps 1e-4
+near dgx.json kernel_model.gemm.fp16.sm_efficiency 1e-3
+near dgx.json kernel_model.gemm.fp16.floor_s 1e-3
+near dgx.json kernel_model.gemm.tf32.sm_efficiency 1e-3
+near dgx.json kernel_model.class_efficiency.elementwise 1e-3
+near dgx.json latency.kernel_floor_us 1e-3
+
+# A machine said wrongly is put right by points alone.
+python3 - <<'PY'
+import json
+m = json.load(open("dgx.json"))
+m["host"]["pageable_GBps"] = 3
+m["latency"]["kernel_floor_us"] = 9
+m["kernel_model"]["class_efficiency"]["elementwise"] = 0.3
+m["kernel_model"]["gemm"]["fp16"].update(sm_efficiency=0.5, floor_s=9e-6)
+m["links"][3].update(GBps=7, back_GBps=5, both_GBps=8)
+json.dump(m, open("wrong.json", "w"))
+PY
+run 0 calibrate --from dgx.json.points.jsonl --base ./wrong.json --out right.json
+near right.json links.3.GBps 1e-4
+near right.json links.3.both_GBps 1e-4
+near right.json host.pageable_GBps 1e-4
+near right.json latency.kernel_floor_us 1e-3
+near right.json kernel_model.class_efficiency.elementwise 1e-3
+near right.json kernel_model.gemm.fp16.sm_efficiency 1e-3
+
+# ---- the same file again ----
+cp dgx.json first.json
+run 0 calibrate --executor sim --base dgx-a100-80gb --out dgx.json --quiet
+[ ! -s err ]
+expect "  --quiet says nothing" $?
+cmp -s dgx.json first.json
+expect "  nothing is measured twice, the same file comes out" $?
+
+# ---- killed, interrupted and resumed ----
+run 0 calibrate --executor sim --base toy-2gpu --seconds 1 --name cut --out whole.json --quiet
+lines=$(wc -l <whole.json.points.jsonl)
+head -n 40 whole.json.points.jsonl >cut.json.points.jsonl
+printf '{"kind":"copy","way":"h2d","to":0,"by' >>cut.json.points.jsonl # a line that kill -9 cut short
+run 0 calibrate --executor sim --base toy-2gpu --seconds 1 --name cut --out cut.json
+grep -q "39 points measured before are in cut.json.points.jsonl" err
+expect "  says what it goes on from" $?
+cmp -s whole.json cut.json
+expect "  the same machine file" $?
+[ "$(wc -l <cut.json.points.jsonl)" = "$lines" ]
+expect "  each point once" $?
+: >empty.json.points.jsonl
+run 0 calibrate --executor sim --base toy-2gpu --seconds 1 --name cut --out empty.json --quiet
+cmp -s whole.json empty.json
+expect "  an empty file of points is begun" $?
+run 1 calibrate --executor sim --base toy-2gpu --seconds 1 --name other --out cut.json
+complains 'holds points of machine "cut" by executor sim'
+run 0 calibrate --executor sim --base toy-2gpu --seconds 1 --name other --out cut.json --fresh --quiet
+echo '{"kind":"issue","issue":"op","seconds":0,"source":""}' >>cut.json.points.jsonl
+run 1 calibrate --executor sim --base toy-2gpu --seconds 1 --name other --out cut.json
+complains "cut.json.points.jsonl:$((lines + 1)): "
+flock cut.json.points.jsonl sleep 5 &
+sleep 0.5
+run 3 calibrate --executor sim --base toy-2gpu --seconds 1 --name other --out cut.json --fresh
+complains "another calibration is writing it"
+wait
+
+# ---- a real executor, interrupted and killed: what was measured is kept ----
+lines_of() { # points in a file, its first line not counted
+    [ -f "$1" ] && echo $(($(wc -l <"$1") - 1)) || echo 0
+}
+wait_for_points() { # file, how many
+    for ((i = 0; i < 1800; i++)); do
+        [ "$(lines_of "$1")" -ge "$2" ] && return 0
+        sleep 0.1
+    done
+    return 1
+}
+if [ ! -f "$(dirname "$binary")/memwall_exec_host.so" ]; then
+    echo "skip the executor host is not built"
+else
+    "$binary" calibrate --executor host --devices 2 --seconds 1000 --out real.json >out 2>err &
+    wait_for_points real.json.points.jsonl 3
+    kill -INT $!
+    wait $!
+    [ $? = 3 ]
+    expect "  interrupted: exit 3" $?
+    grep -q "points are kept in real.json.points.jsonl; the same command goes on from there" err
+    expect "  says how to go on" $?
+    [ ! -e real.json ] && [ ! -s out ]
+    expect "  no machine file of half a calibration" $?
+    kept=$(lines_of real.json.points.jsonl)
+    "$binary" calibrate --executor host --devices 2 --seconds 1000 --out real.json --quiet >out 2>err &
+    wait_for_points real.json.points.jsonl $((kept + 3))
+    kill -KILL $!
+    wait $! 2>/dev/null
+    [ "$(lines_of real.json.points.jsonl)" -ge $((kept + 3)) ]
+    expect "  killed: it had gone on from $kept points" $?
+    run 1 calibrate --executor host --devices 2 --name other --out real.json
+    complains 'holds points of machine "real" by executor host'
+fi
+
+# ---- json ----
+run 0 calibrate --executor sim --base toy-2gpu --seconds 1 --name cut --out whole.json --quiet --json
+python3 - out <<'PY'
+import json, sys
+a = json.load(open(sys.argv[1]))
+assert a["schema"] == "memwall.calibration/1" and a["machine"] == "cut" and a["file"] == "whole.json"
+assert a["executor"] == "sim" and a["points"] > 100
+assert any(c["field"].startswith("links.") and c["standard_error"] >= 0 for c in a["constants"])
+assert all(0 <= r["mean_error"] <= r["worst_error"] for r in a["residuals"]) and a["residuals"]
+assert isinstance(a["missing"], list) and isinstance(a["left_out"], list)
+PY
+expect "  one JSON document with constants, residuals, what is missing" $?
+
+# ---- too little ----
+(head -n 1 whole.json.points.jsonl; grep '"class":"gemm"' whole.json.points.jsonl | head -n 3) >few.jsonl
+run 1 calibrate --from few.jsonl --base toy-2gpu --out few.json
+[ ! -e few.json ]
+expect "  no file is written" $?
+
+echo "$failures failures"
+[ "$failures" = 0 ]

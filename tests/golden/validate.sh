@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# `memwall validate` and `run --executor`: texts that must not change by accident, and what they promise of a real run. usage: validate.sh BINARY
+# After a change that is meant: UPDATE_GOLDEN=1 bash tests/golden/validate.sh BINARY, then read the diff.
+set -u
+binary=$1
+here=$(dirname "$0")
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+failures=0
+
+compare() { # name, arguments...
+    local expected="$here/$1.txt" actual
+    shift
+    actual=$("$binary" "$@" 2>&1; echo "exit $?")
+    if [ "${UPDATE_GOLDEN:-}" = 1 ]; then
+        printf '%s\n' "$actual" >"$expected"
+    elif ! diff -u "$expected" <(printf '%s\n' "$actual"); then
+        echo "FAIL memwall $*"
+        failures=$((failures + 1))
+    else
+        echo "ok   memwall $*"
+    fi
+}
+
+expect() { # what, condition already evaluated to 0 or 1
+    if [ "$2" = 0 ]; then
+        echo "ok   $1"
+    else
+        echo "FAIL $1"
+        failures=$((failures + 1))
+    fi
+}
+
+run() { # expected exit, arguments...
+    local wanted=$1
+    shift
+    "$binary" "$@" >"$folder/out" 2>"$folder/err"
+    local code=$?
+    [ "$code" = "$wanted" ] || { cat "$folder/err"; false; }
+    expect "exit $wanted: memwall $*" $?
+}
+
+holds() { # pattern: in standard output
+    grep -q -- "$1" "$folder/out"
+    expect "  prints $1" $?
+}
+
+complains() {
+    grep -q -- "$1" "$folder/err"
+    expect "  complains: $1" $?
+}
+
+hash_of_output() {
+    sed -n 's/.*"schedule_hash": *"\([0-9a-f]*\)".*/\1/p' "$folder/out" | head -n 1
+}
+
+cat >"$folder/tiny.json" <<'JSON'
+{ "schema": "memwall.scenario/1", "name": "tiny", "machine": "toy-2gpu", "software": "ideal", "gpus": 2,
+  "model": { "family": "gpt", "layers": 2, "hidden": 64, "heads": 2, "ffn": 256, "vocab": 500, "max_sequence": 64 },
+  "training": { "sequence_length": 64, "micro_batch": 1, "global_batch": 4 }, "parallel": { "pipeline": 2, "data": 1 } }
+JSON
+cat >"$folder/unfit.json" <<'JSON'
+{ "schema": "memwall.scenario/1", "name": "unfit", "machine": "toy-2gpu", "software": "ideal", "gpus": 1,
+  "model": "gpt3-1.7b", "training": { "global_batch": 1 } }
+JSON
+
+compare validate_missing validate
+compare validate_bad_executor validate tiny.json --executor hots
+compare validate_self validate "$folder/tiny.json" --executor sim
+compare validate_self_steps validate tiny.json --executor sim --steps 3
+compare validate_check validate tiny.json --check
+compare validate_limit validate tiny.json --limit ten
+compare validate_unfit validate "$folder/unfit.json" --executor sim
+compare run_sim_warmup run tiny.json --warmup 2
+compare run_sim_emulate run tiny.json --emulate
+compare schedule_executor schedule tiny.json --executor host
+
+# A program alone has but one executor; it says what is missing, where it looked, and how to come by it.
+cp "$binary" "$folder/memwall"
+for name in host cuda; do
+    "$folder/memwall" run "$folder/tiny.json" --executor $name >"$folder/out" 2>"$folder/err"
+    [ $? = 1 ]
+    expect "exit 1 without memwall_exec_$name.so" $?
+    complains "the executor $name is not built: there is no memwall_exec_$name.so in $folder"
+    complains "apt install"
+done
+# One that is none.
+echo "no object" >"$folder/memwall_exec_host.so"
+"$folder/memwall" run "$folder/tiny.json" --executor host >"$folder/out" 2>"$folder/err"
+[ $? = 3 ]
+expect "exit 3 with a broken memwall_exec_host.so" $?
+complains "cannot be loaded here"
+"$folder/memwall" --version >"$folder/out"
+holds "^  sim "
+holds "^  host  not usable"
+holds "^  cuda  not built"
+
+run 2 validate "$folder/unfit.json" --executor sim --json
+holds '"fits": false'
+holds '"reason": "does not fit'
+run 0 validate "$folder/tiny.json" --executor sim --json
+for key in schedule_hash simulated_step_s measured_step_s step_error op_error memory_equal executor emulated; do
+    holds "\"$key\":"
+done
+holds '"step_error": 0,'
+holds '"memory_equal": true'
+
+# Host threads: the same bytes, simulated and run.
+run 1 run "$folder/tiny.json" --executor host --emulate
+complains "--emulate"
+run 1 run "$folder/tiny.json" --executor host --steps 0
+complains "\"0\" is not a whole number from 1 to 1024"
+run 0 run "$folder/tiny.json" --no-fold --json
+simulated=$(hash_of_output)
+run 0 run "$folder/tiny.json" --executor host --steps 2 --json
+[ "$(hash_of_output)" = "$simulated" ]
+expect "  it ran the bytes that are simulated" $?
+holds '"executor": "host"'
+holds '"steps": 2'
+run 0 run "$folder/tiny.json" --executor host --steps 1 --check
+complains "the times of this run mean nothing"
+run 0 validate "$folder/tiny.json" --executor host --steps 3 --quiet --json --out "$folder/files"
+[ "$(hash_of_output)" = "$simulated" ]
+expect "  it compared the bytes that are simulated" $?
+holds "is not on_host"
+[ ! -s "$folder/err" ]
+expect "  standard error stays empty" $?
+for file in validation.json ops.csv trace.simulated.json.gz trace.measured.json.gz plots/agreement.gp; do
+    [ -s "$folder/files/$file" ]
+    expect "  writes $file" $?
+done
+gzip -t "$folder/files/trace.measured.json.gz"
+expect "  the trace is whole" $?
+cmp -s "$folder/out" "$folder/files/validation.json"
+expect "  the file is what was printed" $?
+# One GPU, one queue: nothing that timing could change in what lives when.
+run 0 validate "$folder/tiny.json" --set gpus=1 --set parallel.pipeline=1 --executor host --steps 3 --json
+holds '"memory_equal": true'
+run 3 validate "$folder/tiny.json" --executor host --steps 3 --limit 1e-9
+complains "above --limit"
+run 2 run "$folder/unfit.json" --executor host --json
+holds '"fits": false'
+
+# Interrupted: what was measured is told.
+"$binary" validate "$folder/tiny.json" --executor host --steps 1024 --set training.global_batch=64 >"$folder/out" 2>"$folder/err" &
+child=$!
+for _ in $(seq 200); do
+    grep -q "^step 2 " "$folder/err" && break
+    sleep 0.05
+done
+kill -INT $child
+wait $child
+[ $? = 3 ]
+expect "exit 3 when it is interrupted" $?
+complains "steps measured before that"
+holds "step time"
+[ "$failures" = 0 ]

@@ -1,0 +1,287 @@
+/* The policies zero3-offload and zero-infinity: bytes of every class and direction, how far ahead weights are fetched, what drives carry, and what is refused. */
+#include "tests/zero_run.h"
+
+static double parameters_of(const struct report_run *run)
+{
+    return (double)model_parameters(&run->scenario.model);
+}
+
+/* Norms and biases of a transformer layer of the test model: 4 norm vectors, 2 biases of 512; qkv's 1536, feed-forward's 2048. */
+enum { LAYERS = 6, HIDDEN = 512, SMALL_OF_LAYER = 6 * HIDDEN + 1536 + 2048, SMALL_OF_HEAD = 2 * HIDDEN };
+static const double SMALL = LAYERS * SMALL_OF_LAYER + SMALL_OF_HEAD;
+
+struct mode {
+    const char *policy, *parameters_on, *optimizer_on, *preset;
+    int threshold, reuse;
+};
+
+static bool run_mode(struct report_run *run, const struct mode *mode, int gpus, int accumulation, const char *more)
+{
+    char policy[512];
+    snprintf(policy, sizeof policy,
+             "{\"name\": \"%s\", \"parameters_on\": \"%s\", \"optimizer_on\": \"%s\", \"preset\": \"%s\","
+             " \"persistence_threshold\": %d, \"max_reuse_distance\": %d, \"max_live_parameters\": 1000000000,"
+             " \"buffer_elements\": 1000000, \"sub_group_elements\": 5000000}",
+             mode->policy, mode->parameters_on, mode->optimizer_on, mode->preset, mode->threshold, mode->reuse);
+    const struct zero_case c = { gpus, 3, accumulation, policy, more };
+    return zero_run(run, &c);
+}
+
+/* Weights fetched a step: every layer for each forward and each backward, but the head's, whose backward follows its forward, and the embedding's, whose next forward follows its backward. */
+static double fetched(const struct report_run *run, const struct mode *mode, int accumulation)
+{
+    const struct model *m = &run->scenario.model;
+    double small = mode->threshold > 0 ? SMALL : 0;
+    if (mode->reuse > 0) { /* everything is kept until its last use */
+        return parameters_of(run) - small;
+    }
+    double head = (double)model_head_parameters(m), embedding = (double)model_embedding_parameters(m);
+    double layers = parameters_of(run) - head - embedding - (mode->threshold > 0 ? LAYERS * SMALL_OF_LAYER : 0);
+    double heads = mode->threshold > 0 ? 0 : head * accumulation;
+    return 2 * layers * accumulation + heads + embedding * (accumulation + 1);
+}
+
+static void expect_bytes(const struct mode *mode, int gpus, int accumulation)
+{
+    static struct report_run run;
+    unsigned before = test_failures;
+    if (!run_mode(&run, mode, gpus, accumulation, "")) {
+        return;
+    }
+    bool code = strcmp(mode->preset, "code") == 0, states_on_drives = strcmp(mode->optimizer_on, "nvme") == 0;
+    bool on_drives = strcmp(mode->parameters_on, "nvme") == 0, resident = strcmp(mode->parameters_on, "device") == 0;
+    double p = parameters_of(&run), sent = code ? 4 : 2, last_byte = 1e-6;
+    double small = resident || mode->threshold == 0 ? 0 : SMALL,
+           weights = resident ? 0 : fetched(&run, mode, accumulation);
+    double sums = 2 * (accumulation - 1), refreshed = resident ? p : small * gpus;
+    EXPECT_REAL(zero_total(&run, OP_COPY_D2H), p * (sent + sums), last_byte);
+    EXPECT_REAL(zero_total(&run, OP_COPY_H2D), 2 * weights + p * sums + 2 * refreshed, last_byte);
+    EXPECT_REAL(zero_total(&run, OP_STORAGE_READ),
+                (on_drives ? 2 * weights : 0) + (states_on_drives ? p * (12 + sent) : 0), last_byte);
+    EXPECT_REAL(zero_total(&run, OP_STORAGE_WRITE), (on_drives ? 2 * p : 0) + (states_on_drives ? p * (12 + sent) : 0),
+                last_byte);
+    enum space_kind states = states_on_drives ? SPACE_STORAGE : SPACE_HOST;
+    EXPECT_REAL(zero_held(&run, states, BUFFER_OPTIMIZER), 12 * p, last_byte);
+    EXPECT_REAL(zero_held(&run, states_on_drives ? SPACE_STORAGE : SPACE_PINNED, BUFFER_GRADIENT),
+                p * (sent + (code && accumulation > 1 && !states_on_drives ? 2 : 0)), last_byte);
+    EXPECT_REAL(zero_held(&run, SPACE_DEVICE, BUFFER_WEIGHT), resident ? 2 * p : 2 * small * gpus, last_byte);
+    EXPECT_REAL(zero_held(&run, on_drives ? SPACE_STORAGE : SPACE_PINNED, BUFFER_WEIGHT), resident ? 0 : 2 * p,
+                last_byte);
+    if (on_drives) { /* five buffers of 10^6 16-bit weights on each rank */
+        EXPECT_REAL(zero_held(&run, SPACE_PINNED, BUFFER_COMMUNICATION), 5 * 2e6 * gpus, 0);
+    }
+    if (test_failures != before) {
+        printf("  %s parameters on %s, optimizer on %s, %s, %d gpus, accumulation %d, threshold %d, reuse %d\n",
+               mode->policy, mode->parameters_on, mode->optimizer_on, mode->preset, gpus, accumulation, mode->threshold,
+               mode->reuse);
+    }
+    report_run_free(&run);
+}
+
+static void test_bytes(void)
+{
+    static const struct mode modes[] = {
+        { "zero3-offload", "host", "host", "paper", 100000, 1000000000 },
+        { "zero3-offload", "host", "host", "code", 100000, 0 },
+        { "zero3-offload", "host", "host", "code", 0, 0 },
+        { "zero3-offload", "device", "host", "code", 100000, 0 },
+        { "zero-infinity", "nvme", "nvme", "code", 100000, 0 },
+        { "zero-infinity", "nvme", "nvme", "paper", 0, 1000000000 },
+        { "zero-infinity", "nvme", "host", "code", 100000, 0 },
+        { "zero-infinity", "host", "nvme", "code", 100000, 0 },
+    };
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        for (int gpus = 1; gpus <= 2; gpus++) {
+            expect_bytes(&modes[i], gpus, 1);
+            expect_bytes(&modes[i], gpus, 3);
+        }
+    }
+}
+
+/* Each pass waits for its weights; fetched ahead they come while the pass before runs, one after the other they do not. */
+static void test_prefetch(void)
+{
+    static struct report_run ahead, apart;
+    const struct zero_case with = { 1, 3, 1, "{\"name\": \"zero3-offload\", \"max_reuse_distance\": 0}", "" };
+    const struct zero_case without = {
+        1, 3, 1, "{\"name\": \"zero3-offload\", \"max_reuse_distance\": 0, \"prefetch_elements\": 0}", ""
+    };
+    if (zero_run(&ahead, &with) && zero_run(&apart, &without)) {
+        EXPECT(ahead.timeline.end_ps < apart.timeline.end_ps);
+        const struct schedule *s = &apart.schedule;
+        uint32_t checked = 0;
+        for (uint32_t i = 0; i < s->op_count; i++) {
+            if (s->ops[i].opcode != OP_COPY_H2D) {
+                continue;
+            }
+            for (uint32_t k = 0; k < s->op_count; k++) {
+                bool pass = s->ops[k].phase == PHASE_FORWARD || s->ops[k].phase == PHASE_BACKWARD;
+                if (pass && s->ops[k].opcode == OP_COMPUTE) {
+                    EXPECT(apart.timeline.ops[k].end_ps <= apart.timeline.ops[i].start_ps ||
+                           apart.timeline.ops[k].start_ps >= apart.timeline.ops[i].end_ps);
+                    checked++;
+                }
+            }
+        }
+        EXPECT(checked > 0);
+        EXPECT(zero_use(&apart, SPACE_DEVICE)->peak_bytes < zero_use(&ahead, SPACE_DEVICE)->peak_bytes);
+    }
+    report_run_free(&ahead);
+    report_run_free(&apart);
+}
+
+static void test_live(void)
+{
+    static struct report_run run;
+    double layer = 0, last = 0;
+    static const char *const caps[] = { "1", "4000000", "7000000", "1000000000" };
+    for (int i = 0; i < 4; i++) {
+        char policy[256];
+        snprintf(policy, sizeof policy,
+                 "{\"name\": \"zero3-offload\", \"persistence_threshold\": 0, \"max_reuse_distance\": 0,"
+                 " \"prefetch_elements\": 1000000000, \"max_live_parameters\": %s}",
+                 caps[i]);
+        const struct zero_case c = { 1, 3, 1, policy, "" };
+        /* a device slow enough that weights come faster than they are used */
+        if (!zero_run_on(&run, &c, "{\"base\": \"toy-2gpu\", \"gpu\": {\"peak_TFLOPS\": {\"fp16\": 2}}}")) {
+            continue;
+        }
+        layer = (double)model_layer_parameters(&run.scenario.model); /* 3.15 M */
+        double live = zero_class_peak(&run, BUFFER_WEIGHT), cap = strtod(caps[i], NULL);
+        EXPECT(live <= 2 * fmax(cap, layer)); /* the layer that runs is always whole */
+        EXPECT(live >= last);
+        last = live;
+        report_run_free(&run);
+    }
+    EXPECT(last > 2 * 3 * layer);
+}
+
+/* Sub-groups: reads beside Adam and writes beside Adam save time, and take staging memory. */
+static void test_sub_groups(void)
+{
+    static struct report_run run;
+    static const char *const pipelines[] = { "", ", \"pipeline_read\": true",
+                                             ", \"pipeline_read\": true, \"pipeline_write\": true" };
+    int64_t last_ps = INT64_MAX;
+    for (int i = 0; i < 3; i++) {
+        char policy[256];
+        snprintf(policy, sizeof policy,
+                 "{\"name\": \"zero-infinity\", \"parameters_on\": \"host\", \"sub_group_elements\": 2000000%s}",
+                 pipelines[i]);
+        const struct zero_case c = { 1, 3, 1, policy, "" };
+        if (zero_run(&run, &c)) {
+            EXPECT(run.timeline.end_ps < last_ps);
+            last_ps = run.timeline.end_ps;
+            /* 16 bytes a parameter in each of 1, 2 or 3 staging sets */
+            EXPECT((double)zero_use(&run, SPACE_PINNED)->at_peak_bytes[BUFFER_OPTIMIZER] <= (i + 1) * 2e6 * 16);
+        }
+        report_run_free(&run);
+    }
+    /* Serial: read, update, write of each group one after the other, 2 and 1 GB/s of drive. */
+    const struct zero_case serial = {
+        1, 3, 1, "{\"name\": \"zero-infinity\", \"parameters_on\": \"host\", \"sub_group_elements\": 2000000}", ""
+    };
+    if (zero_run(&run, &serial)) {
+        double p = parameters_of(&run), first = 0, last = 0;
+        for (uint32_t i = 0; i < run.schedule.op_count; i++) {
+            if (run.schedule.ops[i].opcode == OP_STORAGE_READ && first <= 0) {
+                first = zero_start_s(&run, i);
+            }
+            if (run.schedule.ops[i].opcode == OP_STORAGE_WRITE) {
+                last = zero_end_s(&run, i);
+            }
+        }
+        EXPECT_REAL(last - first, p * (16 / 2e9 + 1 / 1e9 + 12 / 1e9), 1e-9);
+    }
+    report_run_free(&run);
+}
+
+/* Orders that split the backward, or hold all forwards first, move the same bytes. */
+static void test_orders(void)
+{
+    static struct report_run plain, other;
+    static const char *const orders[] = { "\"zb-h1\"", "{\"name\": \"gpipe\", \"backward_order\": \"lifo\"}" };
+    for (int i = 0; i < 2; i++) {
+        char more[128];
+        const char *policy = "{\"name\": \"zero3-offload\", \"max_reuse_distance\": 0, \"cpu_ratio\": 1}";
+        snprintf(more, sizeof more, ", \"parallel\": {\"zero_stage\": 3, \"pipeline_order\": %s}", orders[i]);
+        const struct zero_case usual = { 1, 3, 3, policy, "" };
+        if (!zero_run(&plain, &usual)) {
+            continue;
+        }
+        char text[1024];
+        memset(&other, 0, sizeof other);
+        snprintf(text, sizeof text,
+                 "{\"machine\": \"toy-2gpu\", \"gpus\": 1, \"software\": \"ideal\", \"model\": {\"family\": \"gpt\","
+                 " \"layers\": 6, \"hidden\": 512, \"heads\": 8, \"ffn\": 2048, \"vocab\": 1000,"
+                 " \"max_sequence\": 512}, \"training\": {\"micro_batch\": 2, \"global_batch\": 6},"
+                 " \"memory_policy\": %s%s}",
+                 policy, more);
+        if (report_run(&other, text)) {
+            EXPECT_INT(other.timeline.outcome, TIMELINE_DONE);
+            EXPECT_REAL(zero_total(&other, OP_COPY_D2H), zero_total(&plain, OP_COPY_D2H), 0);
+            EXPECT_REAL(zero_total(&other, OP_HOST_OPTIMIZER), zero_total(&plain, OP_HOST_OPTIMIZER), 0);
+        }
+        report_run_free(&plain);
+        report_run_free(&other);
+    }
+}
+
+/* Twin-Flow where the weights' shares live on the device. */
+static void test_twin_flow(void)
+{
+    static struct report_run run;
+    const struct zero_case c = { 2, 3, 1,
+                                 "{\"name\": \"zero3-offload\", \"parameters_on\": \"device\", \"cpu_ratio\": 0.5}",
+                                 "" };
+    if (zero_run(&run, &c)) {
+        double p = parameters_of(&run), host = zero_held(&run, SPACE_HOST, BUFFER_OPTIMIZER) / 12, last_byte = 1e-6;
+        EXPECT(host > 0 && host <= p / 2);
+        EXPECT_REAL(zero_held(&run, SPACE_DEVICE, BUFFER_OPTIMIZER), 12 * (p - host), last_byte);
+        EXPECT_REAL(zero_total(&run, OP_COPY_D2H), 4 * host, last_byte);
+        EXPECT_REAL(zero_total(&run, OP_COPY_H2D), 2 * host, last_byte);
+    }
+    report_run_free(&run);
+}
+
+static void test_folding(void)
+{
+    static struct report_run once, apart;
+    static const char *const policies[] = { "zero3-offload", "zero-infinity" };
+    for (int i = 0; i < 2; i++) {
+        const struct mode mode = { policies[i], i == 0 ? "host" : "nvme", i == 0 ? "host" : "nvme", "code", 100000, 0 };
+        if (run_mode(&once, &mode, 2, 3, "") && run_mode(&apart, &mode, 2, 3, ", \"fold\": false")) {
+            EXPECT_REAL(once.result.step_time_s, apart.result.step_time_s, 1e-9);
+            EXPECT_INT(zero_use(&once, SPACE_HOST)->peak_bytes, zero_use(&apart, SPACE_HOST)->peak_bytes);
+        }
+        report_run_free(&once);
+        report_run_free(&apart);
+    }
+}
+
+static void test_refused(void)
+{
+#define SCENARIO(more)                                                                                                 \
+    "{\"machine\": \"toy-2gpu\", \"software\": \"ideal\", \"model\": \"gpt2-medium\", \"gpus\": 2, " more "}"
+    zero_expect_refused(SCENARIO("\"parallel\": {\"zero_stage\": 2}, \"memory_policy\": \"zero3-offload\""),
+                        "$.parallel.zero_stage", "zero-offload");
+    zero_expect_refused(SCENARIO("\"parallel\": {\"zero_stage\": 3}, \"memory_policy\":"
+                                 " {\"name\": \"zero3-offload\", \"cpu_ratio\": 0.5}"),
+                        "$.memory_policy.cpu_ratio", "parameters_on");
+    zero_expect_refused(
+        "{\"machine\": {\"base\": \"toy-2gpu\", \"parts\": [{\"id\": \"cpu0\", \"kind\": \"cpu_socket\","
+        " \"cores\": 10}, {\"id\": \"dram0\", \"kind\": \"host_dram\", \"capacity_GiB\": 128},"
+        " {\"id\": \"gpu[0-1]\", \"kind\": \"gpu\"}],"
+        " \"links\": [{\"kind\": \"ddr\", \"a\": \"cpu0\", \"b\": \"dram0\", \"GBps\": 100},"
+        " {\"kind\": \"pcie\", \"a\": \"cpu0\", \"b\": \"gpu[0-1]\", \"lanes\": 16, \"GBps\": 10},"
+        " {\"kind\": \"nvlink\", \"a\": \"gpu0\", \"b\": \"gpu1\", \"lanes\": 4, \"GBps\": 100}]},"
+        " \"software\": \"ideal\", \"model\": \"gpt2-medium\", \"gpus\": 2,"
+        " \"parallel\": {\"zero_stage\": 3}, \"memory_policy\": \"zero-infinity\"}",
+        "$.memory_policy", "no drives");
+    zero_expect_refused("{\"machine\": \"dgx-a100-40gb\", \"software\": \"torchtitan\", \"model\": \"gpt2-medium\","
+                        " \"gpus\": 2, \"parallel\": {\"zero_stage\": 3}, \"memory_policy\": \"zero3-offload\"}",
+                        "$.software", "deepspeed");
+}
+
+TEST_MAIN(TEST(test_bytes), TEST(test_prefetch), TEST(test_live), TEST(test_sub_groups), TEST(test_orders),
+          TEST(test_twin_flow), TEST(test_folding), TEST(test_refused))

@@ -1,0 +1,839 @@
+/* Drafts of machine files: the body is a JSON document; standard errors, residuals and provenance are lists beside it and join it when it is printed. */
+#include "validate/calibrate/draft.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hw_models/machine.h"
+#include "sim/base/array.h"
+#include "sim/base/check.h"
+#include "sim/base/file.h"
+#include "sim/base/json.h"
+#include "sim/base/json_write.h"
+#include "validate/calibrate/draft_print.h"
+
+enum { BASES_MAX = 6, PATH_BYTES = 256, KEY_BYTES = 128 };
+
+struct draft_source {
+    char *field, *source;
+    bool estimated;
+};
+struct draft_standard_error {
+    char *field;
+    double value;
+};
+struct draft_residual_line {
+    char *what, *source;
+    uint32_t points, left_out;
+    double mean_error, worst_error, left_out_mean_error; /* the last NAN: none left out */
+    bool inherited;                                      /* of the base: a new line of the same name replaces it */
+};
+
+struct draft {
+    char name[MACHINE_NAME_BYTES];
+    struct json_document *document;
+    struct json_document *bases[BASES_MAX]; /* of a {"base": ...} document, nearest first */
+    uint32_t base_count;
+    struct {
+        struct draft_source *items; /* at most one of a field */
+        size_t count, capacity;
+    } sources;
+    struct {
+        struct draft_standard_error *items;
+        size_t count, capacity;
+    } standard_errors;
+    struct {
+        struct draft_residual_line *items;
+        size_t count, capacity;
+    } residuals;
+    enum status status; /* the first that went wrong */
+    struct error error;
+};
+
+/* -- sticky errors -- */
+
+__attribute__((format(printf, 4, 5))) static void spoil(struct draft *draft, enum status status, const char *path,
+                                                        const char *format, ...)
+{
+    char message[ERROR_MESSAGE_BYTES];
+    va_list arguments;
+    if (draft->status != STATUS_OK) {
+        return;
+    }
+    va_start(arguments, format);
+    (void)vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    draft->status = error_at(&draft->error, status, draft->name, path, "%s", message);
+}
+
+static void spoil_memory(struct draft *draft)
+{
+    spoil(draft, STATUS_NO_MEMORY, NULL, "out of memory while drafting a machine");
+}
+
+static char *copy_text(struct draft *draft, const char *text)
+{
+    char *copy = strdup(text);
+    if (copy == NULL) {
+        spoil_memory(draft);
+    }
+    return copy;
+}
+
+/* -- paths -- */
+
+/* The next key of a dotted path into `key`; returns the rest after its dot, "" at the end, NULL when the key is empty or too long. */
+static const char *next_key(const char *path, char key[KEY_BYTES])
+{
+    size_t length = strcspn(path, ".");
+    if (length == 0 || length >= KEY_BYTES) {
+        return NULL;
+    }
+    memcpy(key, path, length);
+    key[length] = '\0';
+    return path[length] == '.' ? path + length + 1 : path + length;
+}
+
+static bool is_number(const char *key)
+{
+    return key[0] != '\0' && strspn(key, "0123456789") == strlen(key) && strlen(key) < 7;
+}
+
+/* The item of an array that a key means: by index, or the first of that "kind". */
+static bool item_of(const struct json *array, const char *key, struct json *child)
+{
+    size_t count = json_count(array);
+    if (is_number(key)) {
+        size_t index = strtoul(key, NULL, 10);
+        if (index < count) {
+            json_item(array, index, child);
+        }
+        return index < count;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const char *kind = "";
+        json_item(array, i, child);
+        if (json_type(child) == JSON_OBJECT && json_string_or(child, "kind", "", &kind, NULL) == STATUS_OK &&
+            strcmp(kind, key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The number at a path of one document, or false. *found: there is a value of any type. */
+static bool look_up(struct json_document *document, const char *path, bool *found, double *value)
+{
+    struct json steps[JSON_DEPTH_MAX];
+    char key[KEY_BYTES];
+    unsigned depth = 0;
+    *found = false;
+    json_root(document, &steps[0]);
+    while (*path != '\0') {
+        path = next_key(path, key);
+        if (path == NULL || depth + 1 >= JSON_DEPTH_MAX) {
+            return false;
+        }
+        const struct json *at = &steps[depth++];
+        if (json_type(at) == JSON_ARRAY) {
+            if (!item_of(at, key, &steps[depth])) {
+                return false;
+            }
+        } else if (json_type(at) != JSON_OBJECT || json_any_optional(at, key, &steps[depth], NULL) != STATUS_OK ||
+                   steps[depth].node == NULL) {
+            return false;
+        }
+    }
+    *found = true;
+    return json_as_real(&steps[depth], -HUGE_VAL, HUGE_VAL, value, NULL) == STATUS_OK;
+}
+
+bool draft_has(const struct draft *draft, const char *path)
+{
+    double value;
+    bool found = false;
+    (void)look_up(draft->document, path, &found, &value);
+    for (uint32_t i = 0; !found && i < draft->base_count; i++) {
+        (void)look_up(draft->bases[i], path, &found, &value);
+    }
+    return found;
+}
+
+double draft_get(const struct draft *draft, const char *path, double otherwise)
+{
+    double value;
+    bool found;
+    if (look_up(draft->document, path, &found, &value)) {
+        return value;
+    }
+    for (uint32_t i = 0; !found && i < draft->base_count; i++) {
+        if (look_up(draft->bases[i], path, &found, &value)) {
+            return value;
+        }
+    }
+    return otherwise;
+}
+
+/* The name that provenance uses for a path: parts and links by kind, not by number. */
+static void provenance_name(const struct draft *draft, const char *path, char name[PATH_BYTES])
+{
+    char section[KEY_BYTES], index[KEY_BYTES];
+    const char *rest = next_key(path, section), *after = rest == NULL ? NULL : next_key(rest, index);
+    struct json root, array, item;
+    const char *kind;
+    (void)snprintf(name, PATH_BYTES, "%s", path);
+    if (after == NULL || !is_number(index) || (strcmp(section, "links") != 0 && strcmp(section, "parts") != 0)) {
+        return;
+    }
+    json_root(draft->document, &root);
+    if (json_array(&root, section, &array, NULL) == STATUS_OK && item_of(&array, index, &item) &&
+        json_type(&item) == JSON_OBJECT && json_string(&item, "kind", &kind, NULL) == STATUS_OK) {
+        (void)snprintf(name, PATH_BYTES, "%s.%s%s%s", section, kind, *after != '\0' ? "." : "", after);
+    }
+}
+
+/* -- the lists -- */
+
+static bool covers(const char *outer, const char *field)
+{
+    size_t length = strlen(outer);
+    return strncmp(field, outer, length) == 0 && (field[length] == '\0' || field[length] == '.');
+}
+
+static void drop_source(struct draft *draft, size_t index)
+{
+    struct draft_source *entry = &draft->sources.items[index];
+    free(entry->field);
+    free(entry->source);
+    memmove(entry, entry + 1, (draft->sources.count - index - 1) * sizeof *entry);
+    draft->sources.count--;
+}
+
+static void drop_standard_error(struct draft *draft, size_t index)
+{
+    struct draft_standard_error *entry = &draft->standard_errors.items[index];
+    free(entry->field);
+    memmove(entry, entry + 1, (draft->standard_errors.count - index - 1) * sizeof *entry);
+    draft->standard_errors.count--;
+}
+
+static void drop_residual(struct draft *draft, size_t index)
+{
+    struct draft_residual_line *entry = &draft->residuals.items[index];
+    free(entry->what);
+    free(entry->source);
+    memmove(entry, entry + 1, (draft->residuals.count - index - 1) * sizeof *entry);
+    draft->residuals.count--;
+}
+
+/* The field's source; what said something of it alone goes, or (`inside`) of anything in it. No source (NULL or ""): nothing covers it any more but wider ones. */
+static void set_source(struct draft *draft, const char *field, const char *source, bool estimated, bool inside)
+{
+    for (size_t i = draft->sources.count; i-- > 0;) {
+        const char *old = draft->sources.items[i].field;
+        if (inside ? covers(field, old) : strcmp(field, old) == 0) {
+            drop_source(draft, i);
+        }
+    }
+    if (source == NULL || source[0] == '\0') {
+        return;
+    }
+    if (array_reserve(&draft->sources, 1, NULL) != STATUS_OK) {
+        spoil_memory(draft);
+        return;
+    }
+    struct draft_source entry = { copy_text(draft, field), copy_text(draft, source), estimated };
+    if (entry.field == NULL || entry.source == NULL) {
+        free(entry.field);
+        free(entry.source);
+        return;
+    }
+    draft->sources.items[draft->sources.count++] = entry;
+}
+
+static void set_standard_error(struct draft *draft, const char *field, double value, bool inside)
+{
+    for (size_t i = draft->standard_errors.count; i-- > 0;) {
+        const char *old = draft->standard_errors.items[i].field;
+        if (inside ? covers(field, old) : strcmp(field, old) == 0) {
+            drop_standard_error(draft, i);
+        }
+    }
+    if (!(value > 0.0)) {
+        return;
+    }
+    if (array_reserve(&draft->standard_errors, 1, NULL) != STATUS_OK) {
+        spoil_memory(draft);
+        return;
+    }
+    struct draft_standard_error entry = { copy_text(draft, field), value };
+    if (entry.field != NULL) {
+        draft->standard_errors.items[draft->standard_errors.count++] = entry;
+    }
+}
+
+/* `line` has texts of the caller. A line that is not the base's replaces the base's of its name, and an earlier one of its name and source. */
+static void add_residual(struct draft *draft, const struct draft_residual_line *line)
+{
+    for (size_t i = draft->residuals.count; i-- > 0 && !line->inherited;) {
+        const struct draft_residual_line *old = &draft->residuals.items[i];
+        if (strcmp(old->what, line->what) == 0 && (old->inherited || strcmp(old->source, line->source) == 0)) {
+            drop_residual(draft, i);
+        }
+    }
+    if (array_reserve(&draft->residuals, 1, NULL) != STATUS_OK) {
+        spoil_memory(draft);
+        return;
+    }
+    struct draft_residual_line entry = *line;
+    entry.what = copy_text(draft, line->what);
+    entry.source = copy_text(draft, line->source);
+    if (entry.what == NULL || entry.source == NULL) {
+        free(entry.what);
+        free(entry.source);
+        return;
+    }
+    draft->residuals.items[draft->residuals.count++] = entry;
+}
+
+/* -- starting -- */
+
+/* The lists of the base's file go from its document into the draft's own. The file has been checked by the machine loader. */
+static enum status take_lists(struct draft *draft, const struct json *root, struct error *error)
+{
+    struct json list, at, fields, item;
+    const char *source, *field, *what;
+    TRY(json_array_optional(root, "provenance", &list, error));
+    for (size_t i = 0; list.node != NULL && i < json_count(&list); i++) {
+        bool estimated;
+        json_item(&list, i, &at);
+        TRY(json_string(&at, "source", &source, error));
+        TRY(json_bool_or(&at, "estimated", false, &estimated, error));
+        TRY(json_array(&at, "fields", &fields, error));
+        for (size_t k = 0; k < json_count(&fields); k++) {
+            json_item(&fields, k, &item);
+            TRY(json_as_string(&item, &field, error));
+            set_source(draft, field, source, estimated, false);
+        }
+    }
+    TRY(json_object_optional(root, "standard_errors", &list, error));
+    for (size_t i = 0; list.node != NULL && i < json_count(&list); i++) {
+        double value;
+        json_member(&list, i, &field, &item);
+        TRY(json_as_real(&item, 0.0, HUGE_VAL, &value, error));
+        set_standard_error(draft, field, value, false);
+    }
+    TRY(json_array_optional(root, "residuals", &list, error));
+    for (size_t i = 0; list.node != NULL && i < json_count(&list); i++) {
+        struct draft_residual_line line = { .inherited = true };
+        int64_t points, left_out;
+        json_item(&list, i, &at);
+        TRY(json_string(&at, "what", &what, error));
+        TRY(json_string(&at, "source", &source, error));
+        TRY(json_int(&at, "points", 0, UINT32_MAX, &points, error));
+        TRY(json_int_or(&at, "left_out", 0, UINT32_MAX, 0, &left_out, error));
+        TRY(json_real(&at, "mean_error", 0.0, HUGE_VAL, &line.mean_error, error));
+        TRY(json_real(&at, "worst_error", 0.0, HUGE_VAL, &line.worst_error, error));
+        TRY(json_real_or(&at, "left_out_mean_error", 0.0, HUGE_VAL, NAN, &line.left_out_mean_error, error));
+        line.points = (uint32_t)points;
+        line.left_out = (uint32_t)left_out;
+        line.what = strdup(what);
+        line.source = strdup(source);
+        if (line.what != NULL && line.source != NULL) {
+            add_residual(draft, &line);
+        } else {
+            spoil_memory(draft);
+        }
+        free(line.what);
+        free(line.source);
+    }
+    return STATUS_OK;
+}
+
+/* The bases that a document stands on, for draft_get and draft_has. */
+static enum status open_bases(struct draft *draft, struct error *error)
+{
+    struct json_document *document = draft->document;
+    for (;;) {
+        struct json root;
+        const char *base;
+        json_root(document, &root);
+        if (!json_has(&root, "base")) {
+            return STATUS_OK;
+        }
+        TRY(json_string(&root, "base", &base, error));
+        CHECK(draft->base_count < BASES_MAX); /* the machine loader allows fewer */
+        TRY(machine_open(&draft->bases[draft->base_count], base, error));
+        document = draft->bases[draft->base_count++];
+    }
+}
+
+static enum status start_from(struct draft *draft, const char *base, struct error *error)
+{
+    struct machine machine;
+    struct json root;
+    TRY(machine_open(&draft->document, base, error));
+    json_root(draft->document, &root);
+    TRY(machine_from_json(&machine, &root, error));
+    machine_free(&machine);
+    TRY(take_lists(draft, &root, error));
+    return open_bases(draft, error);
+}
+
+static void set_value(struct draft *draft, const char *path, const char *json);
+
+enum status draft_new(struct draft **draft, const char *name, const char *base, struct error *error)
+{
+    static const char EMPTY[] = "{\"schema\": \"memwall.machine/1\"}";
+    struct strbuf text = { 0 };
+    *draft = NULL;
+    if (name[0] == '\0' || strlen(name) >= MACHINE_NAME_BYTES) {
+        return error_set(error, STATUS_BAD_INPUT, "a machine's name must have 1 to %d bytes, found %zu",
+                         MACHINE_NAME_BYTES - 1, strlen(name));
+    }
+    struct draft *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory while drafting a machine");
+    }
+    memcpy(made->name, name, strlen(name) + 1);
+    enum status status =
+        base == NULL ? json_parse(&made->document, EMPTY, strlen(EMPTY), name, error) : start_from(made, base, error);
+    if (status == STATUS_OK) {
+        strbuf_json_string(&text, name);
+        if (text.failed) {
+            spoil_memory(made);
+        } else {
+            set_value(made, "name", text.text);
+        }
+        strbuf_free(&text);
+        status = made->status;
+        if (status != STATUS_OK && error != NULL) {
+            *error = made->error;
+        }
+    }
+    if (status != STATUS_OK) {
+        draft_free(made);
+        return status;
+    }
+    *draft = made;
+    return STATUS_OK;
+}
+
+void draft_free(struct draft *draft)
+{
+    if (draft == NULL) {
+        return;
+    }
+    while (draft->sources.count > 0) {
+        drop_source(draft, draft->sources.count - 1);
+    }
+    while (draft->standard_errors.count > 0) {
+        drop_standard_error(draft, draft->standard_errors.count - 1);
+    }
+    while (draft->residuals.count > 0) {
+        drop_residual(draft, draft->residuals.count - 1);
+    }
+    array_free(&draft->sources);
+    array_free(&draft->standard_errors);
+    array_free(&draft->residuals);
+    for (uint32_t i = 0; i < draft->base_count; i++) {
+        json_free(draft->bases[i]);
+    }
+    json_free(draft->document);
+    free(draft);
+}
+
+/* -- setting -- */
+
+static void set_exactly(struct draft *draft, const char *path, const char *json)
+{
+    struct error error = { 0 };
+    enum status status = json_set(draft->document, path, json, &error);
+    if (status != STATUS_OK) {
+        spoil(draft, status, path, "%s", error.message);
+    }
+}
+
+/* Set a value; "links.pcie.GBps" and "parts.nic.Gbps" set it in every entry of that kind. */
+static void set_value(struct draft *draft, const char *path, const char *json)
+{
+    char section[KEY_BYTES], kind[KEY_BYTES], exact[PATH_BYTES];
+    const char *rest = next_key(path, section), *key = rest == NULL ? NULL : next_key(rest, kind);
+    bool by_kind = key != NULL && *key != '\0' && !is_number(kind) &&
+                   (strcmp(section, "links") == 0 || strcmp(section, "parts") == 0);
+    if (draft->status != STATUS_OK || !by_kind) {
+        if (draft->status == STATUS_OK) {
+            set_exactly(draft, path, json);
+        }
+        return;
+    }
+    size_t count = 1, set = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct json root, array, item;
+        const char *word = "";
+        json_root(draft->document, &root);
+        if (json_array(&root, section, &array, NULL) != STATUS_OK) {
+            break;
+        }
+        count = json_count(&array);
+        if (i < count) {
+            json_item(&array, i, &item);
+            if (json_type(&item) == JSON_OBJECT && json_string_or(&item, "kind", "", &word, NULL) == STATUS_OK &&
+                strcmp(word, kind) == 0) {
+                (void)snprintf(exact, sizeof exact, "%s.%zu.%s", section, i, key);
+                set_exactly(draft, exact, json);
+                set++;
+            }
+        }
+    }
+    if (set == 0) {
+        spoil(draft, STATUS_BAD_INPUT, path, "the draft's \"%s\" has no entry of kind \"%s\"%s", section, kind,
+              draft->base_count > 0 ? " (what is the base's must first be set as a whole)" : "");
+    }
+}
+
+/* The shortest of the numbers that say as much as `value` with this standard error: three digits of the error, at least six of the value. */
+static double rounded(double value, double standard_error)
+{
+    char text[40];
+    if (!(standard_error > 0.0) || value == 0.0) {
+        return value;
+    }
+    double digits = floor(log10(fabs(value))) - floor(log10(standard_error)) + 2.0;
+    int precision = digits < 5.0 ? 5 : digits > 16.0 ? 16 : (int)digits;
+    (void)snprintf(text, sizeof text, "%.*e", precision, value);
+    return strtod(text, NULL);
+}
+
+void draft_number(struct draft *draft, const char *path, double value, double standard_error, const char *source,
+                  bool estimated)
+{
+    char text[32], name[PATH_BYTES];
+    if (!isfinite(value) || !isfinite(standard_error) || standard_error < 0.0) {
+        spoil(draft, STATUS_BAD_INPUT, path,
+              "%g with a standard error of %g: a constant needs a finite value, and an "
+              "error of at least 0 (0: not known)",
+              value, standard_error);
+        return;
+    }
+    set_value(draft, path, text_real(rounded(value, standard_error), text, sizeof text));
+    provenance_name(draft, path, name);
+    set_source(draft, name, source, estimated, false);
+    set_standard_error(draft, path, standard_error, false);
+}
+
+void draft_text(struct draft *draft, const char *path, const char *value, const char *source)
+{
+    struct strbuf text = { 0 };
+    strbuf_json_string(&text, value);
+    draft_json(draft, path, text.failed ? "" : text.text, source, false);
+    strbuf_free(&text);
+}
+
+void draft_flag(struct draft *draft, const char *path, bool value, const char *source)
+{
+    draft_json(draft, path, value ? "true" : "false", source, false);
+}
+
+void draft_json(struct draft *draft, const char *path, const char *json, const char *source, bool estimated)
+{
+    char name[PATH_BYTES];
+    if (json[strspn(json, " \t\r\n")] == '\0') {
+        spoil(draft, STATUS_BAD_INPUT, path, "no value");
+        return;
+    }
+    set_value(draft, path, json);
+    provenance_name(draft, path, name);
+    set_source(draft, name, source, estimated, true);
+    set_standard_error(draft, path, 0.0, true);
+}
+
+static bool is_curve(const struct json *at, const char *kind, uint32_t ranks, uint32_t nodes)
+{
+    const char *word;
+    int64_t said_ranks, said_nodes;
+    return json_type(at) == JSON_OBJECT && json_string_or(at, "kind", "", &word, NULL) == STATUS_OK &&
+           json_int_or(at, "ranks", 0, UINT32_MAX, 0, &said_ranks, NULL) == STATUS_OK &&
+           json_int_or(at, "nodes", 0, UINT32_MAX, 1, &said_nodes, NULL) == STATUS_OK && strcmp(word, kind) == 0 &&
+           said_ranks == ranks && said_nodes == nodes;
+}
+
+static void curve_json(const char *kind, uint32_t ranks, uint32_t nodes, const double *bytes, const double *bus_GBps,
+                       uint32_t count, const char *source, struct strbuf *out)
+{
+    struct json_writer w = { .out = out, .compact = true };
+    char rate[40];
+    jw_object(&w, NULL);
+    jw_string(&w, "kind", kind);
+    jw_uint(&w, "ranks", ranks);
+    if (nodes != 1) {
+        jw_uint(&w, "nodes", nodes);
+    }
+    if (source != NULL && source[0] != '\0') {
+        jw_string(&w, "source", source);
+    }
+    jw_array(&w, "bytes_GBps");
+    for (uint32_t i = 0; i < count; i++) {
+        jw_array(&w, NULL);
+        jw_real(&w, NULL, bytes[i]);
+        (void)snprintf(rate, sizeof rate, "%.6g", bus_GBps[i]); /* measured: no more digits than that mean anything */
+        jw_real(&w, NULL, strtod(rate, NULL));
+        jw_end(&w);
+    }
+    jw_end(&w);
+    jw_end(&w);
+}
+
+void draft_curve(struct draft *draft, const char *kind, uint32_t ranks, uint32_t nodes, const double *bytes,
+                 const double *bus_GBps, uint32_t count, const char *source)
+{
+    struct strbuf text = { 0 };
+    struct json root, array, item;
+    bool placed = false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!isfinite(bytes[i]) || !isfinite(bus_GBps[i])) {
+            spoil(draft, STATUS_BAD_INPUT, "collectives", "%s of %u ranks on %u nodes: point %u is [%g, %g]", kind,
+                  ranks, nodes, i, bytes[i], bus_GBps[i]);
+            return;
+        }
+    }
+    json_root(draft->document, &root);
+    bool has = json_array_optional(&root, "collectives", &array, NULL) == STATUS_OK && array.node != NULL;
+    strbuf_char(&text, '[');
+    for (size_t i = 0; has && i < json_count(&array); i++) {
+        json_item(&array, i, &item);
+        strbuf_append(&text, i > 0 ? "," : "");
+        if (!placed && is_curve(&item, kind, ranks, nodes)) {
+            curve_json(kind, ranks, nodes, bytes, bus_GBps, count, source, &text);
+            placed = true;
+        } else {
+            json_print(&item, &text);
+        }
+    }
+    if (!placed) {
+        strbuf_append(&text, text.length > 1 ? "," : "");
+        curve_json(kind, ranks, nodes, bytes, bus_GBps, count, source, &text);
+    }
+    strbuf_char(&text, ']');
+    if (text.failed) {
+        spoil_memory(draft);
+    } else {
+        set_value(draft, "collectives", text.text);
+    }
+    strbuf_free(&text);
+}
+
+void draft_residual(struct draft *draft, const char *what, const char *source, uint32_t points, uint32_t left_out,
+                    double mean_error, double worst_error, double left_out_mean_error)
+{
+    if (!(isfinite(mean_error) && mean_error >= 0.0 && isfinite(worst_error) && worst_error >= 0.0) ||
+        isinf(left_out_mean_error) || left_out_mean_error < 0.0) {
+        spoil(draft, STATUS_BAD_INPUT, "residuals", "%s: errors of %g (mean), %g (worst), %g (left out)", what,
+              mean_error, worst_error, left_out_mean_error);
+        return;
+    }
+    struct draft_residual_line line = { .points = points,
+                                        .left_out = left_out,
+                                        .mean_error = mean_error,
+                                        .worst_error = worst_error,
+                                        .left_out_mean_error = left_out_mean_error };
+    line.what = strdup(what);
+    line.source = strdup(source == NULL ? "" : source);
+    if (line.what != NULL && line.source != NULL) {
+        add_residual(draft, &line);
+    } else {
+        spoil_memory(draft);
+    }
+    free(line.what);
+    free(line.source);
+}
+
+/* -- the file -- */
+
+static void print_standard_errors(const struct draft *draft, struct json_writer *w)
+{
+    char text[40];
+    if (draft->standard_errors.count == 0) {
+        return;
+    }
+    jw_object(w, "standard_errors");
+    for (size_t i = 0; i < draft->standard_errors.count; i++) {
+        const struct draft_standard_error *entry = &draft->standard_errors.items[i];
+        (void)snprintf(text, sizeof text, "%.3g", entry->value);
+        jw_real(w, entry->field, strtod(text, NULL));
+    }
+    jw_end(w);
+}
+
+static void print_relative(struct json_writer *w, const char *key, double value)
+{
+    char text[40];
+    if (isnan(value)) {
+        jw_null(w, key);
+        return;
+    }
+    (void)snprintf(text, sizeof text, "%.4g", value);
+    jw_real(w, key, strtod(text, NULL));
+}
+
+static void print_residuals(const struct draft *draft, struct json_writer *w)
+{
+    if (draft->residuals.count == 0) {
+        return;
+    }
+    jw_array(w, "residuals");
+    for (size_t i = 0; i < draft->residuals.count; i++) {
+        const struct draft_residual_line *line = &draft->residuals.items[i];
+        jw_object(w, NULL);
+        jw_string(w, "what", line->what);
+        jw_string(w, "source", line->source);
+        jw_uint(w, "points", line->points);
+        jw_uint(w, "left_out", line->left_out);
+        print_relative(w, "mean_error", line->mean_error);
+        print_relative(w, "worst_error", line->worst_error);
+        print_relative(w, "left_out_mean_error", line->left_out_mean_error);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
+static bool same_origin(const struct draft_source *a, const struct draft_source *b)
+{
+    return a->estimated == b->estimated && strcmp(a->source, b->source) == 0;
+}
+
+/* One entry for each source, in the order of their first fields. */
+static void print_provenance(const struct draft *draft, struct json_writer *w)
+{
+    const struct draft_source *items = draft->sources.items;
+    if (draft->sources.count == 0) {
+        return;
+    }
+    jw_array(w, "provenance");
+    for (size_t i = 0; i < draft->sources.count; i++) {
+        bool seen = false;
+        for (size_t k = 0; k < i && !seen; k++) {
+            seen = same_origin(&items[k], &items[i]);
+        }
+        if (seen) {
+            continue;
+        }
+        jw_object(w, NULL);
+        jw_string(w, "source", items[i].source);
+        if (items[i].estimated) {
+            jw_bool(w, "estimated", true);
+        }
+        jw_array(w, "fields");
+        for (size_t k = i; k < draft->sources.count; k++) {
+            if (same_origin(&items[k], &items[i])) {
+                jw_string(w, NULL, items[k].field);
+            }
+        }
+        jw_end(w);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
+static void print_member(const struct json *root, const char *key, struct json_writer *w)
+{
+    struct json child;
+    struct strbuf text = { 0 };
+    if (json_any(root, key, &child, NULL) != STATUS_OK) {
+        return;
+    }
+    json_print(&child, &text);
+    if (text.failed) {
+        w->out->failed = true;
+    } else {
+        jw_raw(w, key, text.text);
+    }
+    strbuf_free(&text);
+}
+
+/* The whole file without line breaks: known keys in the order of the library's files, then the others, then the lists. */
+static void print_compact(const struct draft *draft, struct strbuf *out)
+{
+    static const char *const FIRST[] = { "schema",    "name",        "title",       "base",    "year",
+                                         "gpu_count", "gpu",         "host",        "latency", "memory_overhead",
+                                         "nccl",      "network",     "price",       "power",   "parts",
+                                         "links",     "collectives", "kernel_model" };
+    static const char *const LISTS[] = { "standard_errors", "residuals", "provenance" };
+    enum { FIRST_COUNT = sizeof FIRST / sizeof FIRST[0], LIST_COUNT = sizeof LISTS / sizeof LISTS[0] };
+    struct json_writer w = { .out = out, .compact = true };
+    struct json root, child;
+    json_root(draft->document, &root);
+    jw_object(&w, NULL);
+    for (int i = 0; i < FIRST_COUNT; i++) {
+        print_member(&root, FIRST[i], &w);
+    }
+    for (size_t i = 0; i < json_count(&root); i++) {
+        const char *key;
+        bool other = true;
+        json_member(&root, i, &key, &child);
+        for (int k = 0; k < FIRST_COUNT; k++) {
+            other = other && strcmp(key, FIRST[k]) != 0;
+        }
+        for (int k = 0; k < LIST_COUNT; k++) {
+            other = other && strcmp(key, LISTS[k]) != 0;
+        }
+        if (other) {
+            print_member(&root, key, &w);
+        }
+    }
+    print_standard_errors(draft, &w);
+    print_residuals(draft, &w);
+    print_provenance(draft, &w);
+    jw_end(&w);
+}
+
+enum status draft_print(const struct draft *draft, struct strbuf *out, struct error *error)
+{
+    if (draft->status != STATUS_OK) {
+        if (error != NULL) {
+            *error = draft->error;
+        }
+        return draft->status;
+    }
+    struct strbuf compact = { 0 };
+    struct json_document *document = NULL;
+    struct json root;
+    enum status status = STATUS_OK;
+    print_compact(draft, &compact);
+    if (compact.failed) {
+        status = error_set(error, STATUS_NO_MEMORY, "out of memory printing a machine");
+        goto fail;
+    }
+    TRY_OR_FAIL(json_parse(&document, compact.text, compact.length, draft->name, error));
+    json_root(document, &root);
+    draft_print_json(&root, out);
+    if (out->failed) {
+        status = error_set(error, STATUS_NO_MEMORY, "out of memory printing a machine");
+    }
+fail:
+    json_free(document);
+    strbuf_free(&compact);
+    return status;
+}
+
+enum status draft_write(const struct draft *draft, const char *path, struct error *error)
+{
+    struct strbuf text = { 0 };
+    struct json_document *document = NULL;
+    struct json root;
+    struct machine machine;
+    enum status status;
+    TRY_OR_FAIL(draft_print(draft, &text, error));
+    TRY_OR_FAIL(json_parse(&document, text.text, text.length, path, error));
+    json_root(document, &root);
+    TRY_OR_FAIL(machine_from_json(&machine, &root, error));
+    machine_free(&machine);
+    TRY_OR_FAIL(file_write(path, text.text, text.length, error));
+fail:
+    json_free(document);
+    strbuf_free(&text);
+    return status;
+}

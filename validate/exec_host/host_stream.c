@@ -1,0 +1,213 @@
+#include "validate/exec_host/host_stream.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "sim/base/check.h"
+#include "validate/exec_host/host_exp.h"
+
+enum { LANES = 16 };
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static float lane_sum(const float *lanes)
+{
+    float sum = 0;
+    for (uint32_t l = 0; l < LANES; l++) {
+        sum += lanes[l];
+    }
+    return sum;
+}
+
+static float sum_of(const float *x, uint64_t count)
+{
+    float lanes[LANES] = { 0 }, sum = 0;
+    uint64_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        for (uint32_t l = 0; l < LANES; l++) {
+            lanes[l] += x[i + l];
+        }
+    }
+    for (; i < count; i++) {
+        sum += x[i];
+    }
+    return sum + lane_sum(lanes);
+}
+
+static float squares_of(const float *x, uint64_t count, float mean)
+{
+    float lanes[LANES] = { 0 }, sum = 0;
+    uint64_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        for (uint32_t l = 0; l < LANES; l++) {
+            float from_mean = x[i + l] - mean;
+            lanes[l] += from_mean * from_mean;
+        }
+    }
+    for (; i < count; i++) {
+        sum += (x[i] - mean) * (x[i] - mean);
+    }
+    return sum + lane_sum(lanes);
+}
+
+static float greatest_of(const float *x, uint64_t count)
+{
+    float lanes[LANES], greatest = x[0];
+    uint64_t i = 0;
+    for (uint32_t l = 0; l < LANES; l++) {
+        lanes[l] = greatest;
+    }
+    for (; i + LANES <= count; i += LANES) {
+        for (uint32_t l = 0; l < LANES; l++) {
+            lanes[l] = x[i + l] > lanes[l] ? x[i + l] : lanes[l];
+        }
+    }
+    for (; i < count; i++) {
+        greatest = x[i] > greatest ? x[i] : greatest;
+    }
+    for (uint32_t l = 0; l < LANES; l++) {
+        greatest = lanes[l] > greatest ? lanes[l] : greatest;
+    }
+    return greatest;
+}
+
+/* ---- one row of the first stream ---- */
+
+static void line(float *out, const float *x, uint64_t count, float factor, float constant)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        out[i] = x[i] * factor + constant;
+    }
+}
+
+static void norm_row(float *out, const float *x, uint64_t count)
+{
+    float mean = sum_of(x, count) / (float)count;
+    float scale = 1 / sqrtf(squares_of(x, count, mean) / (float)count + 1e-5f);
+    line(out, x, count, scale, -mean * scale);
+}
+
+static void softmax_row(float *out, const float *x, uint64_t count)
+{
+    float greatest = greatest_of(x, count);
+    for (uint64_t i = 0; i < count; i++) {
+        out[i] = host_exp(x[i] - greatest);
+    }
+    float share = 1 / sum_of(out, count);
+    for (uint64_t i = 0; i < count; i++) {
+        out[i] *= share;
+    }
+}
+
+/* out[count] from one stream x[count]. */
+static void first_stream(enum kernel_class kernel_class, float *out, const float *x, uint64_t count, uint64_t row)
+{
+    uint64_t rows = (count + row - 1) / row;
+    if (kernel_class == KERNEL_ELEMENTWISE) {
+        line(out, x, count, 1.5f, 0.5f);
+        return;
+    }
+    if (kernel_class == KERNEL_REDUCE || kernel_class == KERNEL_OPTIMIZER) {
+        memcpy(out, x, count * sizeof *out);
+        return;
+    }
+    for (uint64_t r = 0; r < rows; r++) {
+        uint64_t at = r * row, n = least(row, count - at);
+        if (kernel_class == KERNEL_NORM) {
+            norm_row(out + at, x + at, n);
+        } else if (kernel_class == KERNEL_SOFTMAX) {
+            softmax_row(out + at, x + at, n);
+        } else { /* rows of full length in an order that no prefetcher guesses; a prime factor reaches every one */
+            uint64_t full = count / row, other = full == 0 || r >= full ? r : (r * 2654435761u + 1) % full;
+            memcpy(out + at, x + other * row, n * sizeof *out);
+        }
+    }
+}
+
+static void add_stream(float *out, const float *x, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        out[i] += x[i];
+    }
+}
+
+/* p, m, v, g of n each; constants of Adam at a late step. */
+static void adam(float *out, const float *in, uint64_t n)
+{
+    const float *p = in, *m = in + n, *v = in + 2 * n, *g = in + 3 * n;
+    float *p_out = out, *m_out = out + n, *v_out = out + 2 * n;
+    for (uint64_t i = 0; i < n; i++) {
+        float momentum = 0.9f * m[i] + 0.1f * g[i], square = 0.999f * v[i] + 0.001f * g[i] * g[i];
+        square = square > 0 ? square : 0; /* inputs are any numbers */
+        m_out[i] = momentum;
+        v_out[i] = square;
+        p_out[i] = p[i] - 1e-4f * momentum / (sqrtf(square) + 1e-8f);
+    }
+}
+
+float host_stream(enum kernel_class kernel_class, const float *in, uint64_t in_count, float *out, uint64_t out_count,
+                  uint64_t row)
+{
+    CHECK(row > 0);
+    if (out_count == 0) {
+        return squares_of(in, in_count, 0);
+    }
+    if (in_count == 0) {
+        memset(out, 0, out_count * sizeof *out);
+        return 0;
+    }
+    uint64_t n = out_count / 3;
+    if (kernel_class == KERNEL_OPTIMIZER && n > 0 && in_count >= 4 * n) {
+        adam(out, in, n);
+        for (uint64_t i = 3 * n; i < out_count; i++) {
+            out[i] = in[i];
+        }
+        return sum_of(in + 4 * n, in_count - 4 * n);
+    }
+    uint64_t first = least(in_count, out_count), streams = in_count / out_count;
+    for (uint64_t at = 0; at < out_count; at += first) {
+        first_stream(kernel_class, out + at, in, least(first, out_count - at), row);
+    }
+    for (uint64_t s = 1; s < streams; s++) {
+        add_stream(out, in + s * out_count, out_count);
+    }
+    if (streams > 0) {
+        add_stream(out, in + streams * out_count, in_count - streams * out_count);
+    }
+    return 0;
+}
+
+static uint64_t floats_of(double bytes)
+{
+    return (uint64_t)ceil(bytes / sizeof(float));
+}
+
+/* Floats of `all` that stand before part `index` of `count`. */
+static uint64_t part_start(uint64_t all, uint64_t index, uint64_t count)
+{
+    return all / count * index + least(index, all % count);
+}
+
+bool host_stream_kernel(const struct kernel *kernel, struct host_operands *operands, const struct host_cancel *cancel)
+{
+    uint64_t in = floats_of(kernel->bytes_read), out = floats_of(kernel->bytes_written);
+    uint64_t most = in > out ? in : out, row = least(kernel->n, HOST_STREAM_ROW_FLOATS_MAX);
+    uint64_t blocks = (most + HOST_STREAM_BLOCK_FLOATS - 1) / HOST_STREAM_BLOCK_FLOATS;
+    blocks = blocks < kernel->launches ? kernel->launches : blocks;
+    row = row < LANES ? 1024 : row; /* a kernel without rows */
+    for (uint64_t b = 0; b < blocks; b++) {
+        uint64_t n_in = part_start(in, b + 1, blocks) - part_start(in, b, blocks);
+        uint64_t n_out = part_start(out, b + 1, blocks) - part_start(out, b, blocks);
+        if (host_is_cancelled(cancel)) {
+            return false;
+        }
+        if (n_in + n_out > 0) {
+            operands->sink = host_stream((enum kernel_class)kernel->kernel_class, host_operands_input(operands, n_in),
+                                         n_in, host_operands_output(operands, n_out), n_out, row);
+        }
+    }
+    return true;
+}

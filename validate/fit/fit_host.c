@@ -1,0 +1,189 @@
+/* The host: its optimizer, the cost of issuing, first use of memory. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sim/base/check.h"
+#include "sim/engine/cost_table.h"
+#include "validate/fit/fit_internal.h"
+#include "validate/fit/least_squares.h"
+
+/* ---- optimizer: cores at so many parameters a second each, and the DRAM under them ---- */
+
+struct optimizer {
+    struct fit_set set;
+    double cores, dram_bytes_per_s, latency_s; /* dram: infinite when unknown */
+    double rate_a_core;
+};
+
+static bool is_optimizer(const struct point *point, const void *key)
+{
+    (void)key;
+    return point->kind == POINT_HOST_OPTIMIZER;
+}
+
+static void optimizer_set(void *context, const double *values)
+{
+    struct optimizer *optimizer = context;
+    optimizer->rate_a_core = values[0];
+    optimizer->latency_s = values[1];
+}
+
+/* As the simulator counts (sim/engine/cost_work.c): ops at once share the cores of their socket. */
+static double optimizer_s(const struct optimizer *optimizer, const struct point *point)
+{
+    double all = point->parameters * point->at_once;
+    return optimizer->latency_s + fmax(all / (optimizer->cores * optimizer->rate_a_core),
+                                       all * HOST_OPTIMIZER_BYTES_PER_PARAMETER / optimizer->dram_bytes_per_s);
+}
+
+static double optimizer_residual(void *context, uint32_t index)
+{
+    const struct optimizer *optimizer = context;
+    return log(optimizer_s(optimizer, optimizer->set.items[index]) / optimizer->set.items[index]->seconds);
+}
+
+static enum status solve_optimizer(struct fitter *fitter, struct optimizer *optimizer)
+{
+    struct fit_tally tally = { 0 };
+    double best = 0, least_s = INFINITY;
+    for (uint32_t i = 0; i < optimizer->set.count; i++) {
+        const struct point *point = optimizer->set.items[i];
+        best = fmax(best, point->parameters * point->at_once / point->seconds / optimizer->cores);
+        least_s = fmin(least_s, point->seconds);
+    }
+    bool several = optimizer->set.count >= FIT_POINTS_LEAST;
+    struct lsq_constant constants[2] = {
+        { .start = best, .least = 1e-3, .greatest = 1e15, .prior_width = 0.7 },
+        /* A fixed part, so that short ops do not pull the rate down; no constant of the machine. */
+        { .start = several ? 0.1 * least_s : 1e-12,
+          .least = 1e-12,
+          .greatest = 1e6,
+          .prior_width = 2,
+          .held = !several },
+    };
+    struct lsq_problem problem = { .constants = constants,
+                                   .constant_count = 2,
+                                   .point_count = optimizer->set.fitted,
+                                   .starts = 3,
+                                   .set = optimizer_set,
+                                   .residual = optimizer_residual,
+                                   .context = optimizer };
+    TRY(lsq_fit(&problem, fitter->error));
+    for (uint32_t i = 0; i < optimizer->set.count; i++) {
+        fit_tally_add(&tally, &optimizer->set, i, optimizer_s(optimizer, optimizer->set.items[i]));
+    }
+    TRY(fit_tally_close(fitter, "host optimizer", &optimizer->set, &tally));
+    if (constants[0].certainty > 0.9) {
+        fit_missing(fitter, "host optimizer: the DRAM is full before the cores: host.adam_Gparameters_per_s_core");
+    }
+    fit_settle(fitter, "host.adam_Gparameters_per_s_core", 1e-9 * constants[0].value,
+               several ? 1e-9 * constants[0].standard_error : 0, &optimizer->set);
+    return STATUS_OK;
+}
+
+enum status fit_host_optimizer(struct fitter *fitter)
+{
+    struct optimizer optimizer = { .cores = fmax(1, fitter->cores) };
+    double dram = 1e9 * draft_get(fitter->draft, "links.ddr.GBps", 0);
+    optimizer.dram_bytes_per_s = dram > 0 ? dram : INFINITY;
+    TRY(fit_select(fitter, is_optimizer, NULL, &optimizer.set));
+    fit_set_prefer_sure(&optimizer.set);
+    enum status status = STATUS_OK;
+    if (optimizer.set.count == 0) {
+        fit_missing(fitter, "host optimizer: no points: host.adam_Gparameters_per_s_core");
+    } else {
+        status = solve_optimizer(fitter, &optimizer);
+    }
+    fit_set_free(&optimizer.set);
+    return status;
+}
+
+/* ---- issuing ---- */
+
+static bool is_issue(const struct point *point, const void *key)
+{
+    return point->kind == POINT_ISSUE && point->issue == *(const enum issue_what *)key;
+}
+
+enum status fit_issue(struct fitter *fitter)
+{
+    /* What nothing costs in its queue's order is the gap between two kernels; after another queue's op it is an event more. */
+    static const struct {
+        enum issue_what what;
+        const char *path;
+    } COSTS[] = { { ISSUE_OP, "latency.kernel_gap_us" },
+                  { ISSUE_KERNEL, "latency.kernel_launch_us" },
+                  { ISSUE_COPY, "latency.memcpy_call_us" },
+                  { ISSUE_WAKE, "latency.event_sync_us" } };
+    for (size_t c = 0; c < sizeof COSTS / sizeof COSTS[0]; c++) {
+        struct fit_set set;
+        struct fit_tally tally = { 0 };
+        char what[FIT_WHAT_BYTES];
+        TRY(fit_select(fitter, is_issue, &COSTS[c].what, &set));
+        fit_set_prefer_sure(&set);
+        if (set.count == 0) {
+            fit_missing(fitter, "issue of one %s: not measured: %s", issue_word(COSTS[c].what), COSTS[c].path);
+            continue;
+        }
+        double *seconds = malloc(set.count * sizeof *seconds), spread = 0;
+        if (seconds == NULL) {
+            fit_set_free(&set);
+            return error_set(fitter->error, STATUS_NO_MEMORY, "out of memory fitting %u points", set.count);
+        }
+        for (uint32_t i = 0; i < set.count; i++) {
+            const struct point *point = set.items[i];
+            seconds[i] = point->seconds;
+            /* Standard error of a median of normal values: 1.2533 sigma / sqrt(n), sigma = 1.4826 median absolute deviations. */
+            spread = fmax(spread, point->repeats > 0 ? 1.2533 * 1.4826 * point->spread_s / sqrt(point->repeats) : 0);
+        }
+        double median = fit_median(seconds, set.count);
+        free(seconds);
+        for (uint32_t i = 0; i < set.count; i++) {
+            fit_tally_add(&tally, &set, i, median);
+        }
+        (void)snprintf(what, sizeof what, "issue of one %s", issue_word(COSTS[c].what));
+        enum status status = fit_tally_close(fitter, what, &set, &tally);
+        if (status == STATUS_OK) {
+            fit_settle(fitter, COSTS[c].path, 1e6 * median, 1e6 * spread, &set);
+        }
+        fit_set_free(&set);
+        TRY(status);
+    }
+    return STATUS_OK;
+}
+
+/* ---- first use of memory: told, not a constant of the machine ---- */
+
+static bool is_allocation(const struct point *point, const void *key)
+{
+    (void)key;
+    return point->kind == POINT_ALLOCATION;
+}
+
+static double allocation_bytes(const struct point *point)
+{
+    return point->bytes;
+}
+
+enum status fit_allocation(struct fitter *fitter)
+{
+    struct fit_set set;
+    struct fit_line_constants constants;
+    TRY(fit_select(fitter, is_allocation, NULL, &set));
+    if (set.count == 0) {
+        return STATUS_OK;
+    }
+    enum status status = fit_way(fitter, &set, allocation_bytes, 0, &constants);
+    struct fit_tally tally = { 0 };
+    char what[FIT_WHAT_BYTES];
+    if (status == STATUS_OK) {
+        for (uint32_t i = 0; i < set.count; i++) {
+            fit_tally_add(&tally, &set, i, constants.latency_s + set.items[i]->bytes / constants.rate);
+        }
+        (void)snprintf(what, sizeof what, "first use of memory, %.3g GB/s", 1e-9 * constants.rate);
+        status = fit_tally_close(fitter, what, &set, &tally);
+    }
+    fit_set_free(&set);
+    return status;
+}
