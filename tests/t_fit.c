@@ -562,8 +562,8 @@ static void test_refusals(void)
 }
 
 static const struct test_case CASES[] = {
-    TEST(test_exact), TEST(test_noisy),  TEST(test_coverage), TEST(test_gemm_coverage),
-    TEST(test_doubt), TEST(test_curves), TEST(test_host), TEST(test_on_host), TEST(test_refusals),
+    TEST(test_exact),  TEST(test_noisy), TEST(test_coverage), TEST(test_gemm_coverage), TEST(test_doubt),
+    TEST(test_curves), TEST(test_host),  TEST(test_on_host),  TEST(test_refusals),
 };
 
 int main(int argc, char **argv)

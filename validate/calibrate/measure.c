@@ -17,12 +17,12 @@ enum {
     LONG_SERIES_OPS = 1024, /* where company matters */
     TURNS_OPS = 12,         /* at least, where threads take turns */
     LONG_STEPS = 3,
-    FRESH_RUNS = 5,
+    FRESH_RUNS = 3,
     PACE_STEPS = 7,
     BATCH_REACH = 160 /* points further on in the plan do not join a batch */
 };
-/* One op may cost so many times what a point has on average, and at least so long: else the point is left out. */
-static const double COST_MAX = 6, COST_LEAST_S = 0.25;
+/* The shortest look at a point may cost so many times what a point has on average, and at least so long: else it is left out. */
+static const double COST_MAX = 4, COST_LEAST_S = 0.25;
 /* Series that shall run beside each other take so long; those of more threads than cores. */
 static const double COMPANY_S = 1e-3, TURNS_S = 20e-3;
 
@@ -491,7 +491,7 @@ static bool affordable(struct going *g, uint32_t index)
     const struct point *wanted = &g->plan->items[index];
     double most_s = fmax(COST_MAX * allowance(g), COST_LEAST_S),
            expected_s = measures(g) ? predict(g->points, wanted) : 0;
-    if (expected_s <= most_s) {
+    if (2 * PROBE_OPS * expected_s <= most_s) {
         return true;
     }
     char why[96];

@@ -4,7 +4,7 @@
 
 #include "validate/calibrate/measure.h"
 
-/* How much a point tells: budgets below MEASURE_SECONDS[level] leave the level out. */
+/* How much a point tells: small budgets leave the later levels out. */
 enum measure_level { LEVEL_CORE, LEVEL_MORE, LEVEL_ALL, MEASURE_LEVELS };
 
 struct wanted {

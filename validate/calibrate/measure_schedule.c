@@ -7,7 +7,8 @@
 #include "validate/calibrate/measure_internal.h"
 
 enum { RING_MAX = 256, SHORT_SERIES_FACTOR = 16 };
-static const double RING_BYTES = 32.0 * (1 << 20); /* so much is gone through before a buffer comes again */
+static const double RING_BYTES = 32.0 * (1 << 20);   /* so much is gone through before a buffer comes again */
+static const double RINGS_BYTES = 128.0 * (1 << 20); /* ... of all series of a bench: first use of memory is dear */
 
 /* A bench being built. */
 struct making {
@@ -74,7 +75,8 @@ static uint32_t ring_size(const struct making *m, const struct point *p)
     double ways = p->kind == POINT_COPY && p->way == COPY_BOTH ? 2 : 1, at_once = p->at_once > 0 ? p->at_once : 1;
     double share = m->point_count * ways * p->bytes;
     CHECK(p->bytes >= 1 && m->point_count >= 1);
-    double count = RING_BYTES / p->bytes;
+    double count =
+        RINGS_BYTES / at_once / share < RING_BYTES / p->bytes ? RINGS_BYTES / at_once / share : RING_BYTES / p->bytes;
     double host_room = (double)m->options->host_bytes / at_once / share;
     double device_room = (double)m->options->device_bytes / share;
     count = count < host_room ? count : host_room;
