@@ -62,6 +62,10 @@ static void fail_call(const char *function, uint32_t nth, const struct exec_opti
     emulation_fail(function, nth, error_of(function));
     unsigned before = test_failures;
     enum status status = run_everything(options, &error);
+    bool polls = strcmp(function, "cudaEventQuery") == 0 || strcmp(function, "ncclCommGetAsyncError") == 0;
+    if (status == STATUS_OK && (polls ? nth > 1 : emulation_calls(function) < nth)) {
+        return; /* how often ends are polled for depends on the clock: this time not so often, or all was over */
+    }
     if (status == STATUS_OK ? !may_be_survived(function) : status != STATUS_EXECUTION && status != STATUS_UNSUPPORTED) {
         TEST_FAIL_("call %u of %s: %s %s", nth, function, status_word(status), error.message);
     }
