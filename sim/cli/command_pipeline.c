@@ -511,7 +511,7 @@ static bool read_runs(struct arguments *a, struct bare_run *runs, uint32_t *coun
         fprintf(stderr, "memwall: --compare: the list is too long\n");
         return false;
     }
-    strcpy(names, list);
+    memcpy(names, list, strlen(list) + 1);
     char *rest = names;
     for (char *name; (name = strsep(&rest, a->compare != NULL ? "," : "\n")) != NULL;) {
         if (*count == COMPARE_MAX) {

@@ -8,23 +8,23 @@
 /* How to prefer, beyond what all rules share. */
 struct rule {
     const char *name;
+    double patience; /* a weight part waits when a backward arrives within so much of its time */
+    int32_t ahead;   /* forwards before the first backward: at most stages - s + ahead; INT32_MAX: no bound */
     bool weight_before_forward; /* once the stage has begun backwards */
-    double patience;            /* a weight part waits when a backward arrives within so much of its time */
-    int32_t ahead; /* forwards before the first backward: at most stages - s + ahead; INT32_MAX: no bound */
 };
 
 static const struct rule RULES[] = {
-    { "forwards first", false, 0, INT32_MAX },
-    { "forwards first, patient", false, 1, INT32_MAX },
-    { "weights first", true, 0, INT32_MAX },
-    { "weights first, patient", true, 0.5, INT32_MAX },
-    { "1f1b's depth", false, 0, 0 },
-    { "1f1b's depth, patient", false, 1, 0 },
-    { "1f1b's depth, weights first", true, 0.5, 0 },
-    { "one deeper", false, 0.5, 1 },
-    { "one deeper, weights first", true, 0.5, 1 },
-    { "two deeper", false, 0.5, 2 },
-    { "two deeper, weights first", true, 0.5, 2 },
+    { "forwards first", 0, INT32_MAX, false },
+    { "forwards first, patient", 1, INT32_MAX, false },
+    { "weights first", 0, INT32_MAX, true },
+    { "weights first, patient", 0.5, INT32_MAX, true },
+    { "1f1b's depth", 0, 0, false },
+    { "1f1b's depth, patient", 1, 0, false },
+    { "1f1b's depth, weights first", 0.5, 0, true },
+    { "one deeper", 0.5, 1, false },
+    { "one deeper, weights first", 0.5, 1, true },
+    { "two deeper", 0.5, 2, false },
+    { "two deeper, weights first", 0.5, 2, true },
 };
 enum { RULE_COUNT = sizeof RULES / sizeof RULES[0] };
 

@@ -135,6 +135,7 @@ static enum status read_lines(struct parse *p, const char *text, size_t length)
 static enum status allocate(struct order_table *t, const struct parse *p)
 {
     uint32_t stages = (uint32_t)p->firsts.count;
+    CHECK(stages > 0 && p->firsts.items != NULL && p->words.items != NULL);
     t->stages = stages;
     t->micro_batches = p->micro_batches;
     t->splits_backward = p->splits;
@@ -156,6 +157,7 @@ static enum status allocate(struct order_table *t, const struct parse *p)
 /* Each virtual stage belongs to the first line that names it; chunks of a stage rise. */
 static enum status place(struct order_table *t, const struct parse *p, uint32_t *holders)
 {
+    CHECK(p->firsts.items != NULL && p->words.items != NULL);
     uint32_t all = t->stages * t->virtual_stages;
     for (uint32_t v = 0; v < all; v++) {
         holders[v] = UINT32_MAX;
@@ -255,6 +257,7 @@ static enum status build(struct order_table *t, const struct parse *p)
         return error_set(p->error, STATUS_NO_MEMORY, "no memory for a schedule of %u stages", t->stages);
     }
     TRY(place(t, p, holders));
+    CHECK(p->firsts.items != NULL && p->words.items != NULL);
     for (uint32_t s = 0; s < t->stages; s++) {
         uint32_t first = p->firsts.items[s];
         t->counts[s] = (s + 1 < t->stages ? p->firsts.items[s + 1] : (uint32_t)p->words.count) - first;
