@@ -71,6 +71,7 @@ static const struct {
     { "dgx-h100", 8, 2, 8, 8, 43, 2048 },
     { "dgx1-v100-32gb", 8, 2, 4, 0, 35, 512 },
     { "dgx2-v100", 16, 2, 8, 8, 64, 1536 },
+    { "example-host", 8, 1, 0, 0, 9, 11.586914062500 }, /* whose memory was what the calibration found */
     { "gb200-nvl72", 72, 36, 72, 0, 270, 17280 },
     { "gh200-1gpu", 1, 1, 1, 1, 4, 480 },
     { "h100-96gb-hbm2e", 8, 2, 8, 8, 43, 2048 },
