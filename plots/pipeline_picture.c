@@ -129,7 +129,9 @@ static double tick_step(const struct picture *p)
 static void draw_axis(const struct picture *p, double y, double top)
 {
     double step = tick_step(p);
-    for (double t = 0; t <= p->units_shown * (1 + 1e-9); t += step) {
+    int ticks = (int)(p->units_shown / step * (1 + 1e-9));
+    for (int i = 0; i <= ticks; i++) {
+        double t = i * step;
         char words[24];
         snprintf(words, sizeof words, "%.6g", t);
         strbuf_printf(
