@@ -199,7 +199,8 @@ static void test_dgx_a100(void)
     EXPECT_REAL(machine.parts[machine_part_find(&machine, "dram1")].read_bytes_per_s, 165e9, 0.0);
     const struct machine_collective_curve *curve = machine_curve(&machine, COLLECTIVE_ALL_REDUCE, 8, 1);
     EXPECT(curve != NULL);
-    EXPECT_REAL(curve_at(&curve->curve, 1024.0 * MIB), 229.35e9, 0.005);
+    /* smoothed: as near as left-out sizes are on the mean (0.63 %, printed by a_collectives) */
+    EXPECT_REAL(curve_at(&curve->curve, 1024.0 * MIB), 229.35e9, 0.0063);
     EXPECT_REAL(curve_at(&curve->curve, 32.0 * 1024.0), 1.31e9, 1e-9);
     EXPECT(machine_curve(&machine, COLLECTIVE_ALL_REDUCE, 9, 1) == NULL);
     machine_free(&machine);

@@ -1,40 +1,6 @@
 #!/usr/bin/env bash
 # memwall compare: exit codes, both sides, the sentence, files of results, what is refused. usage: compare.sh BINARY
-set -u
-binary=$1
-folder=$(mktemp -d)
-trap 'rm -r "$folder"' EXIT
-failures=0
-
-expect() { # what, condition already evaluated to 0 or 1
-    if [ "$2" = 0 ]; then
-        echo "ok   $1"
-    else
-        echo "FAIL $1"
-        failures=$((failures + 1))
-    fi
-}
-
-run() { # expected exit, arguments...
-    local wanted=$1
-    shift
-    "$binary" "$@" >"$folder/out" 2>"$folder/err"
-    local code=$?
-    [ "$code" = "$wanted" ] || { cat "$folder/err"; false; }
-    expect "exit $wanted: memwall $*" $?
-}
-
-holds() { # pattern: in standard output
-    grep -q -- "$1" "$folder/out"
-    expect "  prints $1" $?
-}
-
-complains() {
-    grep -q -- "$1" "$folder/err"
-    expect "  complains: $1" $?
-    [ ! -s "$folder/out" ]
-    expect "  standard output stays empty" $?
-}
+. "$(dirname "$0")/command.bash"
 
 cat >"$folder/a.json" <<'JSON'
 { "schema": "memwall.scenario/1", "name": "small", "model": "gpt2", "machine": "dgx-a100-80gb", "gpus": 4,

@@ -1,40 +1,6 @@
 #!/usr/bin/env bash
 # memwall fit: exit codes, keys, the largest model and batch against memwall run, what is refused. usage: fit.sh BINARY
-set -u
-binary=$1
-folder=$(mktemp -d)
-trap 'rm -r "$folder"' EXIT
-failures=0
-
-expect() { # what, condition already evaluated to 0 or 1
-    if [ "$2" = 0 ]; then
-        echo "ok   $1"
-    else
-        echo "FAIL $1"
-        failures=$((failures + 1))
-    fi
-}
-
-run() { # expected exit, arguments...
-    local wanted=$1
-    shift
-    "$binary" "$@" >"$folder/out" 2>"$folder/err"
-    local code=$?
-    [ "$code" = "$wanted" ] || { cat "$folder/err"; false; }
-    expect "exit $wanted: memwall $*" $?
-}
-
-holds() { # pattern: in standard output
-    grep -q -- "$1" "$folder/out"
-    expect "  prints $1" $?
-}
-
-complains() {
-    grep -q -- "$1" "$folder/err"
-    expect "  complains: $1" $?
-    [ ! -s "$folder/out" ]
-    expect "  standard output stays empty" $?
-}
+. "$(dirname "$0")/command.bash"
 
 cat >"$folder/v100.json" <<'JSON'
 { "schema": "memwall.scenario/1", "name": "one V100", "machine": "yard-v100", "gpus": 1, "software": "pytorch-eager", "recompute": "full" }

@@ -1,24 +1,7 @@
 #!/usr/bin/env bash
 # `memwall pipeline` and `memwall list`: text that must not change by accident. usage: pipeline.sh BINARY
 # After a change that is meant: UPDATE_GOLDEN=1 bash tests/golden/pipeline.sh BINARY, then read the diff.
-set -u
-binary=$1
-here=$(dirname "$0")
-failures=0
-
-compare() { # name, arguments...
-    local expected="$here/$1.txt" actual
-    shift
-    actual=$("$binary" "$@" 2>&1; echo "exit $?")
-    if [ "${UPDATE_GOLDEN:-}" = 1 ]; then
-        printf '%s\n' "$actual" >"$expected"
-    elif ! diff -u "$expected" <(printf '%s\n' "$actual"); then
-        echo "FAIL memwall $*"
-        failures=$((failures + 1))
-    else
-        echo "ok   memwall $*"
-    fi
-}
+. "$(dirname "$0")/command.bash"
 
 compare pipeline_1f1b pipeline --order 1f1b --stages 4 --microbatches 8
 compare pipeline_gpipe_hop pipeline --order gpipe --stages 3 --microbatches 4 --forward 1 --backward 1 --hop 0.5

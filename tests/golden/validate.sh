@@ -1,51 +1,9 @@
 #!/usr/bin/env bash
 # `memwall validate` and `run --executor`: texts that must not change by accident, and what they promise of a real run. usage: validate.sh BINARY
 # After a change that is meant: UPDATE_GOLDEN=1 bash tests/golden/validate.sh BINARY, then read the diff.
-set -u
-binary=$1
-here=$(dirname "$0")
-folder=$(mktemp -d)
-trap 'rm -r "$folder"' EXIT
-failures=0
+. "$(dirname "$0")/command.bash"
 
-compare() { # name, arguments...
-    local expected="$here/$1.txt" actual
-    shift
-    actual=$("$binary" "$@" 2>&1; echo "exit $?")
-    if [ "${UPDATE_GOLDEN:-}" = 1 ]; then
-        printf '%s\n' "$actual" >"$expected"
-    elif ! diff -u "$expected" <(printf '%s\n' "$actual"); then
-        echo "FAIL memwall $*"
-        failures=$((failures + 1))
-    else
-        echo "ok   memwall $*"
-    fi
-}
-
-expect() { # what, condition already evaluated to 0 or 1
-    if [ "$2" = 0 ]; then
-        echo "ok   $1"
-    else
-        echo "FAIL $1"
-        failures=$((failures + 1))
-    fi
-}
-
-run() { # expected exit, arguments...
-    local wanted=$1
-    shift
-    "$binary" "$@" >"$folder/out" 2>"$folder/err"
-    local code=$?
-    [ "$code" = "$wanted" ] || { cat "$folder/err"; false; }
-    expect "exit $wanted: memwall $*" $?
-}
-
-holds() { # pattern: in standard output
-    grep -q -- "$1" "$folder/out"
-    expect "  prints $1" $?
-}
-
-complains() {
+complains() { # what a run did before it failed may stand on standard output
     grep -q -- "$1" "$folder/err"
     expect "  complains: $1" $?
 }
