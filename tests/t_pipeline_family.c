@@ -376,6 +376,7 @@ static void test_recompute(void)
                 EXPECT_REAL(recomputed("gpipe", p, m, f, b, BARE_RECOMPUTE_EAGER, false), eager, 1e-9);
                 EXPECT_REAL(recomputed("1f1b", p, m, f, b, BARE_RECOMPUTE_EAGER, false), eager, 1e-9);
                 EXPECT_REAL(recomputed("1f1b", p, m, f, b, BARE_RECOMPUTE_LAZY, true), all - 2 * f, 1e-9);
+                EXPECT_REAL(recomputed("lsps-c", p, m, f, b, BARE_RECOMPUTE_LAZY, false), all - 2 * f, 1e-9);
                 EXPECT_REAL(recomputed("gpipe", p, m, f, b, BARE_RECOMPUTE_LAZY, true), all - f, 1e-9);
                 EXPECT_REAL(recomputed("1f1b", p, m, f, b, BARE_RECOMPUTE_EAGER, true), eager - 2 * f, 1e-9);
             }

@@ -102,8 +102,8 @@ static void given_times(const struct bare_pipeline_request *request, uint32_t st
 
 static bool recomputes(const struct bare_pipeline_request *request, uint32_t stage)
 {
-    return request->recompute != BARE_KEEP &&
-           !(request->last_stage_keeps && stage == request->order_request.stages - 1);
+    return request->recompute != BARE_KEEP && !((request->last_stage_keeps || request->order->last_stage_keeps) &&
+                                                stage == request->order_request.stages - 1);
 }
 
 static enum status check_request(const struct bare_pipeline_request *request, struct error *error)

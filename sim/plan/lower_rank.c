@@ -152,7 +152,8 @@ static enum status list_layers(struct lowering *l, struct rank_state *rank)
             layer->recompute = RECOMPUTE_NONE;
             if (layer->kind == LAYER_TRANSFORMER) {
                 layer->model_index = model_index++;
-                layer->recompute = (enum recompute_mode)plan->recompute[layer->model_index];
+                bool keeps = v == virtual_count - 1 && l->request->order->last_stage_keeps;
+                layer->recompute = keeps ? RECOMPUTE_NONE : (enum recompute_mode)plan->recompute[layer->model_index];
             }
         }
     }

@@ -53,6 +53,7 @@ struct pipeline_order {
     uint32_t parameter_count;
     bool splits_backward;    /* uses STEP_BACKWARD_WEIGHT */
     bool asynchronous;       /* no flush: weights change after every backward */
+    bool last_stage_keeps;   /* the last stage never recomputes: it goes back at once from what it has just kept */
     uint32_t virtual_stages; /* what it needs; 0: any >= 1 */
     uint32_t model_replicas; /* weight copies per device pair: 1; chimera, dualpipe: 2 */
     /* Refuse impossible requests with the reason and the nearest one that would do. NULL: none beyond order_check's own. */

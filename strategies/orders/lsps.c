@@ -42,6 +42,7 @@ const struct pipeline_order order_lsps_c = {
     .name = "lsps-c",
     .summary = "as lsps-b, and the last stage keeps its activations instead of recomputing (our reading C)",
     .paper = "after Ye et al., Hippie, ICPP 2021; rule ours",
+    .last_stage_keeps = true,
     .virtual_stages = 1,
     .model_replicas = 1,
     .build = build_b,
