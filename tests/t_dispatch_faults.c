@@ -281,6 +281,33 @@ static void test_progress(void)
     progress(2);
 }
 
+/* Steps shorter than the time between two looks: the caller is heard between them. Forty of 20 ms, stopped at the first look. */
+static void test_progress_between_steps(void)
+{
+    enum { STEPS = 40 };
+    int64_t ns[STEPS];
+    struct told told = { .stop_at = 1, .shortest_ps = TIME_NEVER_PS };
+    struct fake_run run;
+    struct builder *b = builder_new();
+    uint32_t device = 0;
+    builder_rank(b, &device, 1, SCHED_NONE, "stage 0");
+    builder_op(b, OP_DELAY, builder_queue(b, QUEUE_COMPUTE, "compute"), builder_work_fixed(b, 1), PHASE_OTHER);
+    for (int i = 0; i < STEPS; i++) {
+        ns[i] = 20000000;
+    }
+    (void)finish_builder(b, &run.schedule);
+    fake_run_init(&run, BLOCKALLOC_EXACT, 0);
+    run.fake.step_ns = ns;
+    run.options.steps = STEPS;
+    run.options.progress = tell;
+    run.options.progress_context = &told;
+    EXPECT_INT(fake_run_go(&run), STATUS_EXECUTION);
+    EXPECT_PART(run.error.message, "cancelled after ");
+    EXPECT_INT(told.calls, 1);
+    fake_run_free(&run);
+    schedule_free(&run.schedule);
+}
+
 /* -- what is refused -- */
 
 static void test_folded(void)
@@ -371,5 +398,5 @@ static void test_nothing_to_do(void)
 }
 
 TEST_MAIN(TEST(test_each_op_fails), TEST(test_joined_match_fails), TEST(test_between_ops), TEST(test_hung_ops),
-          TEST(test_hung_enter), TEST(test_slow_is_not_hung), TEST(test_progress), TEST(test_folded),
-          TEST(test_many_queues), TEST(test_mixed_match), TEST(test_nothing_to_do))
+          TEST(test_hung_enter), TEST(test_slow_is_not_hung), TEST(test_progress), TEST(test_progress_between_steps),
+          TEST(test_folded), TEST(test_many_queues), TEST(test_mixed_match), TEST(test_nothing_to_do))

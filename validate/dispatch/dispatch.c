@@ -69,6 +69,15 @@ static void tell_progress(struct dispatch *d)
     }
 }
 
+/* Locked, but while the caller is told. */
+static void tell_progress_when_due(struct dispatch *d)
+{
+    if (!d->failed && d->options->progress != NULL && dispatch_clock_ps() - d->told_ps >= PROGRESS_PS) {
+        d->told_ps = dispatch_clock_ps();
+        tell_progress(d);
+    }
+}
+
 /* Until the step is over or the run has failed. Locked. */
 static void wait_for_step(struct dispatch *d)
 {
@@ -81,10 +90,7 @@ static void wait_for_step(struct dispatch *d)
             return;
         }
         look_for_hang(d);
-        if (!d->failed && d->options->progress != NULL && dispatch_clock_ps() - d->told_ps >= PROGRESS_PS) {
-            d->told_ps = dispatch_clock_ps();
-            tell_progress(d);
-        }
+        tell_progress_when_due(d);
     }
 }
 
@@ -121,6 +127,11 @@ static enum status drive_step(struct dispatch *d, struct error *error)
         return driver_failed(d, &found, error);
     }
     (void)pthread_mutex_lock(&d->lock);
+    tell_progress_when_due(d); /* here as well: steps may be shorter than the time between two looks */
+    if (d->failed) {
+        dispatch_unlock(d);
+        return copy_error(d, error);
+    }
     d->epoch_ps = dispatch_clock_ps();
     dispatch_begin(d);
     dispatch_unlock(d);
