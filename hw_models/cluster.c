@@ -1,5 +1,6 @@
 #include "hw_models/cluster.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -191,7 +192,7 @@ static enum status add_host_resources(struct builder *builder, struct error *err
     map->first_cores = builder->count;
     for (uint32_t s = 0; s < builder->cluster->sockets; s++) {
         const struct machine_part *socket = part_of(builder, map->socket_parts[s]);
-        add_resource(builder, RESOURCE_CORES, socket->cores > 0 ? socket->cores : 1,
+        add_resource(builder, RESOURCE_CORES, (socket->cores > 0 ? socket->cores : 1) * machine->cores_together,
                      arena_printf(arena, "%s cores", socket->id));
     }
     map->first_drive = builder->count;
@@ -500,6 +501,11 @@ uint32_t cluster_cores(const struct cluster *cluster, uint32_t node, uint32_t so
 {
     CHECK(node < cluster->nodes && socket < cluster->sockets);
     return node * cluster->resources_per_node + cluster->map->first_cores + socket;
+}
+
+double cluster_core_count(const struct cluster *cluster, uint32_t node, uint32_t socket)
+{
+    return rint(cluster->resources[cluster_cores(cluster, node, socket)].capacity / cluster->machine->cores_together);
 }
 
 uint32_t cluster_gpu_socket(const struct cluster *cluster, uint32_t gpu)

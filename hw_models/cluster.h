@@ -84,6 +84,8 @@ uint32_t cluster_sm(const struct cluster *cluster, uint32_t gpu);
 uint32_t cluster_hbm(const struct cluster *cluster, uint32_t gpu); /* on host: the DRAM of its socket */
 uint32_t cluster_dram(const struct cluster *cluster, uint32_t node, uint32_t socket);
 uint32_t cluster_cores(const struct cluster *cluster, uint32_t node, uint32_t socket);
+/* How many there are; the resource's capacity is what they are worth together, counted in cores that run alone (machine.cores_together). */
+double cluster_core_count(const struct cluster *cluster, uint32_t node, uint32_t socket);
 uint32_t cluster_gpu_socket(const struct cluster *cluster, uint32_t gpu); /* nearest socket, 0.. within its node */
 /* "node0/plx0>gpu1" in `buffer`. */
 const char *cluster_resource_name(const struct cluster *cluster, uint32_t resource, char *buffer, size_t size);

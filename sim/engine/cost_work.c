@@ -396,7 +396,7 @@ enum status cost_of_host_optimizer(struct cost_builder *b, const struct sched_wo
     uint32_t gpu = b->schedule->devices[b->schedule->ranks[rank].first_device], sharers = cost_sharers(b, rank);
     uint32_t node = gpu / cluster->gpus_per_node, socket = cluster_gpu_socket(cluster, gpu);
     uint32_t cores = cluster_cores(cluster, node, socket), users = b->socket_users[node * cluster->sockets + socket];
-    double share = cluster->resources[cores].capacity / users, stretch = 1;
+    double share = cluster_core_count(cluster, node, socket) / users, stretch = 1;
     if (cluster->machine->gpu.on_host) { /* whole threads, at least one; more of them than cores share these */
         share = fmax(1, floor(share));
         stretch = fmax(1, share * sharers / cluster->resources[cores].capacity);

@@ -1,4 +1,5 @@
 /* Explaining the memory policy: its parameters, what it copies between device and host, and Adam on the host's cores. */
+#include <math.h>
 #include <stdio.h>
 
 #include "sim/base/units.h"
@@ -208,8 +209,9 @@ static void host_adam_row(struct explainer *e, const struct sched_rank *rank, co
     uint32_t gpu = s->devices[rank->first_device], node = node_of(cluster, gpu), users, own;
     uint32_t socket = cluster_gpu_socket(cluster, gpu);
     socket_users(e, rank, &users, &own);
-    double cores = cluster->resources[cluster_cores(cluster, node, socket)].capacity / users;
-    double by_cores = cores * cluster->machine->cpu_adam_parameters_per_s_core;
+    double cores = cluster_core_count(cluster, node, socket) / users;
+    cores = cluster->machine->gpu.on_host ? fmax(1, floor(cores)) : cores; /* whole threads */
+    double by_cores = cores * cluster->machine->cores_together * cluster->machine->cpu_adam_parameters_per_s_core;
     double dram = cluster->resources[cluster_dram(cluster, node, socket)].capacity;
     double by_memory = dram / (HOST_OPTIMIZER_BYTES_PER_PARAMETER * own);
     explain_cell_text(e, sched_label(s, rank->label));

@@ -210,7 +210,7 @@ static enum status want_together(const struct measure_options *options, struct w
         if (!counts || (is_stream(&kernel) && kernel.bytes_read + kernel.bytes_written < 2e6) || *taken == 12) {
             continue;
         }
-        enum measure_level level = (*taken)++ < 4 ? LEVEL_CORE : LEVEL_MORE;
+        enum measure_level level = (*taken)++ < 6 ? LEVEL_CORE : LEVEL_MORE;
         TRY(want_kernel(options, list, level, &kernel, most, error));
     }
     return STATUS_OK;

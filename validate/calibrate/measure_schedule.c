@@ -264,10 +264,35 @@ static enum opcode collective_opcode(enum collective_kind kind)
     check_failed("a collective's kind", __FILE__, __LINE__);
 }
 
-/* One rank's part; `matches` are the point's, one a repeat. A pair names its buffers, the members of a collective none, as in lowered steps. */
-static void collective_series(struct making *m, uint32_t point, uint32_t rank, uint32_t queue, uint32_t space,
-                              const uint32_t *matches)
+/* On a machine of threads a collective alone in a loop finds its threads awake; in a step each waits for a kernel of its rank. So it does here: behind a product that is
+ * longer than a waiting thread stays awake (host_meeting.h). */
+static uint32_t awaited_kernel(struct making *m, uint32_t compute, uint32_t before)
 {
+    if (compute == SCHED_NONE) {
+        return SCHED_NONE;
+    }
+    const uint64_t size = 160;
+    const struct kernel product = { .kernel_class = KERNEL_GEMM,
+                                    .dtype = DTYPE_FP32,
+                                    .launches = 1,
+                                    .batch = 1,
+                                    .m = size,
+                                    .n = size,
+                                    .k = size,
+                                    .flops = 2.0 * (double)(size * size * size),
+                                    .bytes_read = 8.0 * (double)(size * size),
+                                    .bytes_written = 4.0 * (double)(size * size) };
+    uint32_t op = builder_op(m->builder, OP_COMPUTE, compute, kernel_work(m, &product), PHASE_FORWARD);
+    note(m, op, BENCH_NOBODY, BENCH_NOBODY);
+    builder_depends(m->builder, before);
+    return op;
+}
+
+/* One rank's part; `matches` are the point's, one a repeat. A pair names its buffers, the members of a collective none, as in lowered steps. */
+static void collective_series(struct making *m, uint32_t point, uint32_t rank, uint32_t queue, uint32_t compute,
+                              uint32_t space, const uint32_t *matches)
+{
+    uint32_t op = SCHED_NONE;
     const struct point *p = &m->points[point];
     bool pair = p->collective == COLLECTIVE_SEND_RECV;
     uint32_t ring = pair ? ring_size(m, p) : 0, buffers[RING_MAX];
@@ -278,7 +303,9 @@ static void collective_series(struct making *m, uint32_t point, uint32_t rank, u
     }
     for (uint32_t i = 0; i < m->repeats[point]; i++) {
         enum opcode opcode = pair && rank == 1 ? OP_RECV : collective_opcode(p->collective);
-        uint32_t op = builder_op(m->builder, opcode, queue, work, pair ? PHASE_PIPELINE_COMM : PHASE_DATA_COMM);
+        uint32_t awaited = awaited_kernel(m, compute, op);
+        op = builder_op(m->builder, opcode, queue, work, pair ? PHASE_PIPELINE_COMM : PHASE_DATA_COMM);
+        builder_depends(m->builder, awaited);
         note(m, op, rank == 0 ? point : BENCH_NOBODY, 0); /* members share start and end */
         if (pair && rank == 0) {
             builder_read(m->builder, buffers[i % ring]);
@@ -313,8 +340,9 @@ static void make_collectives(struct making *m)
         uint32_t space = device_space(m, rank);
         open_rank(m, rank);
         uint32_t queue = builder_queue(m->builder, pair ? QUEUE_P2P : QUEUE_COMM, pair ? "pair" : "collectives");
+        uint32_t compute = m->options->on_host ? builder_queue(m->builder, QUEUE_COMPUTE, "compute") : SCHED_NONE;
         for (uint32_t i = 0, at = 0; i < m->point_count; at += m->repeats[i++]) {
-            collective_series(m, i, rank, queue, space, matches + at);
+            collective_series(m, i, rank, queue, compute, space, matches + at);
         }
     }
 done:

@@ -8,7 +8,7 @@
 
 #include "validate/dispatch/dispatch.h"
 
-static const int64_t AWAKE_PS = 60000000, PS_PER_S = 1000000000000, PS_PER_NS = 1000;
+static const int64_t AWAKE_PS = 60000000, MEETING_AWAKE_PS = 20000000, PS_PER_S = 1000000000000, PS_PER_NS = 1000;
 
 static void futex(const _Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
 {
@@ -35,11 +35,15 @@ bool host_meet(struct host_meeting *meeting, const struct host_cancel *cancel)
         wake_all(&meeting->turn);
         return !host_is_cancelled(cancel);
     }
+    bool crowded = meeting->expected > (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t sleep_ps = crowded ? 0 : dispatch_clock_ps() + MEETING_AWAKE_PS;
     while (atomic_load_explicit(&meeting->turn, memory_order_acquire) == turn) {
         if (host_is_cancelled(cancel)) {
             return false;
         }
-        futex(&meeting->turn, FUTEX_WAIT, turn, NULL);
+        if (dispatch_clock_ps() >= sleep_ps) {
+            futex(&meeting->turn, FUTEX_WAIT, turn, NULL);
+        }
     }
     return !host_is_cancelled(cancel);
 }

@@ -424,9 +424,10 @@ static enum status doubt_other_boards(const struct fitter *fitter, struct points
 
 static enum status fit_parts(struct fitter *fitter)
 {
-    static enum status (*const PARTS[])(
-        struct fitter *) = { fit_peaks,   fit_streams,     fit_gemms,          fit_attentions, fit_copies,
-                             fit_storage, fit_collectives, fit_host_optimizer, fit_issue,      fit_allocation };
+    static enum status (*const PARTS[])(struct fitter *) = { fit_peaks,       fit_streams,   fit_gemms,
+                                                             fit_attentions,  fit_copies,    fit_storage,
+                                                             fit_collectives, fit_cores,     fit_host_optimizer,
+                                                             fit_issue,       fit_allocation };
     const struct strbuf *missing = &fitter->report->missing;
     for (uint32_t i = 0; i < fitter->points->count; i++) {
         const struct point *point = &fitter->points->items[i];
@@ -449,7 +450,7 @@ static enum status fit_parts(struct fitter *fitter)
 enum status fit_points(struct draft *draft, const struct points *points, struct fit_report *report, struct error *error)
 {
     struct points own = { .items = malloc((points->count + 1) * sizeof *own.items), .count = points->count };
-    struct fitter fitter = { .draft = draft, .points = &own, .report = report, .error = error };
+    struct fitter fitter = { .draft = draft, .points = &own, .report = report, .error = error, .cores_together = 1 };
     *report = (struct fit_report){ 0 };
     if (own.items == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory fitting %u points", points->count);

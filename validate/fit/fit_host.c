@@ -8,6 +8,75 @@
 #include "validate/fit/fit_internal.h"
 #include "validate/fit/least_squares.h"
 
+/* ---- cores that are busy together: clocks, caches and what else they share ---- */
+
+/* Above this share of the DRAM's rate a kernel says more of the DRAM than of the cores. */
+static const double DRAM_SHARE = 0.4;
+
+static bool is_kernel(const struct point *point, const void *key)
+{
+    (void)key;
+    return point->kind == POINT_KERNEL;
+}
+
+static bool is_same_kernel(const struct kernel *a, const struct kernel *b)
+{
+    return a->kernel_class == b->kernel_class && a->dtype == b->dtype && a->layout == b->layout &&
+           a->launches == b->launches && a->batch == b->batch && a->m == b->m && a->n == b->n && a->k == b->k &&
+           a->bytes_read == b->bytes_read && a->bytes_written == b->bytes_written;
+}
+
+static const struct point *alone_of(const struct fit_set *set, const struct point *together)
+{
+    for (uint32_t i = 0; i < set->count; i++) {
+        const struct point *point = set->items[i];
+        if (point->at_once == 1 && is_same_kernel(&point->kernel, &together->kernel)) {
+            return point;
+        }
+    }
+    return NULL;
+}
+
+/* The median, over kernels that ran on all cores at once, of time alone / time together. */
+enum status fit_cores(struct fitter *fitter)
+{
+    struct fit_set set;
+    if (!fitter->on_host || fitter->cores < 2) {
+        return STATUS_OK;
+    }
+    double dram = 1e9 * draft_get(fitter->draft, "links.ddr.GBps", 0);
+    TRY(fit_select(fitter, is_kernel, NULL, &set));
+    double *ratios = malloc((set.count + 1) * sizeof *ratios);
+    uint32_t count = 0;
+    if (ratios == NULL) {
+        fit_set_free(&set);
+        return error_set(fitter->error, STATUS_NO_MEMORY, "out of memory fitting %u points", set.count);
+    }
+    for (uint32_t i = 0; i < set.count; i++) {
+        const struct point *point = set.items[i], *alone = alone_of(&set, point);
+        double bytes = point->at_once * (point->kernel.bytes_read + point->kernel.bytes_written);
+        bool by_cores = !(dram > 0) || bytes < DRAM_SHARE * dram * point->seconds;
+        if (alone != NULL && point->at_once == fitter->cores && by_cores) {
+            ratios[count++] = fmin(1, alone->seconds / point->seconds);
+        }
+    }
+    if (count < FIT_POINTS_LEAST) {
+        fit_missing(fitter,
+                    "kernels on all %u cores at once, and alone: %u, at least %d are needed: host.cores_together",
+                    fitter->cores, count, FIT_POINTS_LEAST);
+    } else {
+        double median = fit_median(ratios, count), spread = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            spread += (ratios[i] - median) * (ratios[i] - median) / count;
+        }
+        fitter->cores_together = median;
+        fit_settle(fitter, "host.cores_together", median, sqrt(spread / count), &set);
+    }
+    free(ratios);
+    fit_set_free(&set);
+    return STATUS_OK;
+}
+
 /* ---- optimizer: cores at so many parameters a second each, and the DRAM under them ---- */
 
 struct optimizer {
@@ -84,7 +153,7 @@ static enum status solve_optimizer(struct fitter *fitter, struct optimizer *opti
 
 enum status fit_host_optimizer(struct fitter *fitter)
 {
-    struct optimizer optimizer = { .cores = fmax(1, fitter->cores) };
+    struct optimizer optimizer = { .cores = fmax(1, fitter->cores) * fitter->cores_together };
     double dram = 1e9 * draft_get(fitter->draft, "links.ddr.GBps", 0);
     optimizer.dram_bytes_per_s = dram > 0 ? dram : INFINITY;
     TRY(fit_select(fitter, is_optimizer, NULL, &optimizer.set));

@@ -18,7 +18,8 @@ struct fitter {
     bool on_host;           /* the machine's GPUs are threads: nothing is known beforehand but what the points say */
     bool in_switch;         /* all-reduce in the NVSwitches: its bus bandwidth is no ring's */
     uint32_t gpu_count, cores;
-    uint32_t settled; /* constants that got a value */
+    double cores_together; /* host.cores_together, once fitted */
+    uint32_t settled;      /* constants that got a value */
 };
 
 /* Points chosen for one fit, borrowed: first those fitted to, then those left out (fit_is_left_out, in sets above 40), each in the order of the points. */
@@ -78,6 +79,7 @@ enum status fit_attentions(struct fitter *fitter);
 enum status fit_copies(struct fitter *fitter);
 enum status fit_storage(struct fitter *fitter);
 enum status fit_collectives(struct fitter *fitter);
+enum status fit_cores(struct fitter *fitter);
 enum status fit_host_optimizer(struct fitter *fitter);
 enum status fit_issue(struct fitter *fitter);
 enum status fit_allocation(struct fitter *fitter);
