@@ -19,7 +19,8 @@
     X(GEMM_SPLIT_S, "split_s", 0.0, 1e-3, "added by cutting K into parts and summing them, seconds")                   \
     X(GEMM_TN_FACTOR, "tn_factor", 0.3, 3.0, "time of TN operands against NN")                                         \
     X(GEMM_NT_FACTOR, "nt_factor", 0.3, 3.0, "time of NT operands against NN")                                         \
-    X(GEMM_FLOOR_S, "floor_s", 0.0, 1e-3, "shortest GEMM on the device, seconds")
+    X(GEMM_FLOOR_S, "floor_s", 0.0, 1e-3, "shortest GEMM on the device, seconds")                                      \
+    X(GEMM_INPUT_EXPOSED, "input_exposed", 0.0, 64.0, "memory times of the inputs that are added: packing on a host")
 
 enum gemm_constant {
 #define X(name, key, least, greatest, meaning) name,

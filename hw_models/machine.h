@@ -125,6 +125,7 @@ struct machine_gpu {
     struct machine_gemm_constants gemm[DTYPE_COUNT];
     double attention_forward_efficiency, attention_backward_efficiency; /* of peak, large shapes, head size 128 */
     double attention_forward_tail, attention_backward_tail;             /* idle end, in longest blocks of 128 queries */
+    double attention_tile; /* rows and columns that a causal kernel computes whole along the diagonal; 0: none are */
     double class_efficiency[KERNEL_CLASS_COUNT]; /* achieved fraction of hbm_bytes_per_s; 1 where not memory bound */
     double kernel_floor_s;                       /* shortest kernel on the device */
     double launch_gap_s;                         /* device gap between dependent kernels in one stream */

@@ -183,7 +183,8 @@ static enum status read_gemm(struct machine *machine, const struct json *model, 
         TRY(json_known_keys(&at, CONSTANT_KEYS, GEMM_CONSTANT_COUNT, error));
         for (int i = 0; i < GEMM_CONSTANT_COUNT; i++) {
             double *value = &constants->values[i];
-            if (constants->present) {
+            if (constants->present ||
+                i == GEMM_INPUT_EXPOSED) { /* that one is 0 unless said: GPUs read while they multiply */
                 TRY(json_real_or(&at, CONSTANTS[i].key, CONSTANTS[i].least, CONSTANTS[i].most, *value, value, error));
             } else {
                 TRY(json_real(&at, CONSTANTS[i].key, CONSTANTS[i].least, CONSTANTS[i].most, value, error));
@@ -202,7 +203,8 @@ enum status machine_read_kernel_model(struct machine *machine, const struct json
                                         "attention_backward_efficiency",
                                         "class_efficiency",
                                         "attention_forward_tail",
-                                        "attention_backward_tail" };
+                                        "attention_backward_tail",
+                                        "attention_tile" };
     struct machine_gpu *gpu = &machine->gpu;
     struct json model, classes;
     if (!partial) {
@@ -224,6 +226,7 @@ enum status machine_read_kernel_model(struct machine *machine, const struct json
         backward = partial ? gpu->attention_backward_tail : 0.4;
         TRY(json_real_or(&model, KEYS[4], 0, 10.0, forward, &gpu->attention_forward_tail, error));
         TRY(json_real_or(&model, KEYS[5], 0, 10.0, backward, &gpu->attention_backward_tail, error));
+        TRY(json_real_or(&model, KEYS[6], 0, 65536, partial ? gpu->attention_tile : 0, &gpu->attention_tile, error));
         TRY(json_object_optional(&model, "class_efficiency", &classes, error));
         if (classes.node != NULL) {
             TRY(json_known_keys(&classes, CLASS_WORDS, KERNEL_CLASS_COUNT, error));

@@ -41,7 +41,7 @@ static double power_sum(double a, double b, double exponent)
 /* Constants and peak to use for `dtype`: its own, or borrowed from the nearest dtype that has some. */
 static const double *gemm_constants(const struct machine_gpu *gpu, enum dtype dtype, double *peak)
 {
-    static const double FALLBACK[GEMM_CONSTANT_COUNT] = { 0.8, 1, 0, 3, 0.25, 1e-6, 0.6, 0.7, 1e-5, 1, 1, 3e-6 };
+    static const double FALLBACK[GEMM_CONSTANT_COUNT] = { 0.8, 1, 0, 3, 0.25, 1e-6, 0.6, 0.7, 1e-5, 1, 1, 3e-6, 0 };
     static const enum dtype ORDER[DTYPE_COUNT][4] = {
         [DTYPE_FP32] = { DTYPE_FP32, DTYPE_TF32, DTYPE_FP16, DTYPE_BF16 },
         [DTYPE_TF32] = { DTYPE_TF32, DTYPE_BF16, DTYPE_FP16, DTYPE_FP32 },
@@ -94,7 +94,7 @@ static void gemm_cost(const struct machine_gpu *gpu, const struct kernel *kernel
             }
         }
     }
-    best_s *= layout;
+    best_s = (best_s + c[GEMM_INPUT_EXPOSED] * kernel->bytes_read / gpu->hbm_bytes_per_s) * layout;
     if (c[GEMM_BOOST_S] > 0) {
         best_s /= 1 + (c[GEMM_BOOST] - 1) * c[GEMM_BOOST_S] / (c[GEMM_BOOST_S] + best_s);
     }
@@ -125,6 +125,9 @@ static void attention_cost(const struct machine_gpu *gpu, const struct kernel *k
     double tail = forward ? gpu->attention_forward_tail : gpu->attention_backward_tail;
     double m = (double)kernel->m, n = (double)kernel->n, k = (double)kernel->k, batch = (double)kernel->batch;
     double executed = kernel->flags & KERNEL_FLAG_CAUSAL ? (m <= n ? 1 - m / (2 * n) : n / (2 * m)) : 1;
+    if (kernel->flags & KERNEL_FLAG_CAUSAL) { /* of the tiles on the diagonal, the half that is masked */
+        executed = fmin(1, executed + gpu->attention_tile / (2 * fmax(m, n)));
+    }
     double head = fmin(k, ATTENTION_FULL_HEAD);
     double head_factor =
         head / (head + ATTENTION_HALF_HEAD) * (ATTENTION_FULL_HEAD + ATTENTION_HALF_HEAD) / ATTENTION_FULL_HEAD;

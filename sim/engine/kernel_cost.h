@@ -6,7 +6,7 @@
  *
  *     one wave   = 2 a b (k/s) / (sm_efficiency * peak / SMs) * loss(a, b) + tile_s + output_exposed * a b SMs * output bytes / HBM rate
  *     sustained  = (W + wave_share * (ceil'(W) - W), at least 1) * one wave + (s > 1 ? split_s : 0), the least over tiles and cuts,
- *                  times tn_factor or nt_factor
+ *                  plus input_exposed * input bytes / HBM rate, times tn_factor or nt_factor
  *     arithmetic = sustained / (1 + (boost - 1) * boost_s / (boost_s + sustained)): power limits act on long launches
  *     memory     = bytes / HBM rate
  *     alone      = floor_s + (arithmetic^p + memory^p)^(1/p) with p = sharpness
@@ -14,8 +14,8 @@
  * Shape, flops and bytes are those of the whole record; further launches only repeat the floor. The arithmetic of products and attention
  * follows from shape and flags, not from `flops`. Everything is continuous in m, n, k and batch, deterministic, and positive.
  *
- * A fused attention is its executed matrix products at the machine's attention efficiency plus a tail: so many times its longest block, while
- * other SMs run dry. Every other class is a floor for each launch, then bytes over the bandwidth its class achieves. Times are seconds on
+ * A fused attention is its executed matrix products (of causal ones the half, and attention_tile / 2 columns for each row) at the machine's attention efficiency plus a
+ * tail: so many times its longest block, while other SMs run dry. Every other class is a floor for each launch, then bytes over the bandwidth its class achieves. Times are seconds on
  * the device; what the host pays to launch is the software model's. */
 #ifndef MEMWALL_ENGINE_KERNEL_COST_H
 #define MEMWALL_ENGINE_KERNEL_COST_H

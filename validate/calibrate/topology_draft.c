@@ -7,6 +7,7 @@
 #include "sim/base/check.h"
 #include "sim/base/json_write.h"
 #include "sim/base/units.h"
+#include "validate/exec_host/host_attention.h"
 #include "validate/calibrate/topology.h"
 
 static const char FOUND[] = "found on this computer (hwloc, NVML)";
@@ -202,6 +203,8 @@ static void set_host_absences(struct draft *draft)
         draft_number(draft, ZERO[i], 0, 0, NONE, false);
     }
     draft_json(draft, "kernel_model", "{\"gemm\":{}}", NULL, false); /* for the fits */
+    draft_number(draft, "kernel_model.attention_tile", HOST_ATTENTION_TILE, 0, "tile of the host executor's kernel",
+                 false);
     draft_number(draft, "nccl.bus_GBps", GUESS_COPY_GBPS, 0, GUESS, true);
     draft_number(draft, "nccl.latency_us", GUESS_COLLECTIVE_US, 0, GUESS, true);
     draft_number(draft, "nccl.sms", 1, 0, "a thread", false);

@@ -331,7 +331,7 @@ static void read_gemm_constants(const struct draft *draft, struct machine_gpu *g
     bool all = true;
     for (int c = 0; c < GEMM_CONSTANT_COUNT; c++) {
         (void)snprintf(path, sizeof path, "kernel_model.gemm.%s.%s", dtype_word(dtype), KEYS[c]);
-        gpu->gemm[dtype].values[c] = draft_get(draft, path, NAN);
+        gpu->gemm[dtype].values[c] = draft_get(draft, path, c == GEMM_INPUT_EXPOSED ? 0 : NAN);
         all = all && !isnan(gpu->gemm[dtype].values[c]);
     }
     gpu->gemm[dtype].present = all;
@@ -378,6 +378,7 @@ static void read_gpu(struct fitter *fitter)
     gpu->attention_backward_efficiency = draft_get(draft, "kernel_model.attention_backward_efficiency", 0.45);
     gpu->attention_forward_tail = draft_get(draft, "kernel_model.attention_forward_tail", 0.8);
     gpu->attention_backward_tail = draft_get(draft, "kernel_model.attention_backward_tail", 0.4);
+    gpu->attention_tile = draft_get(draft, "kernel_model.attention_tile", 0);
 }
 
 /* ---- boards ---- */

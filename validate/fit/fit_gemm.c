@@ -42,16 +42,18 @@ static const struct {
 } PRIORS[GEMM_CONSTANT_COUNT] = {
     [GEMM_SM_EFFICIENCY] = { 0.8, 0.7, 0.9, 0.5 }, [GEMM_BOOST] = { 1.4, 0.5, 1, 0 },
     [GEMM_BOOST_S] = { 1e-4, 1.5, 0, 0 },          [GEMM_SHARPNESS] = { 3, 0.3, 3, 0.5 },
-    [GEMM_TILE_LOSS] = { 0.2, 0.4, 0.1, 1 },       [GEMM_TILE_S] = { 3e-7, 0, 1e-7, 2 },
+    [GEMM_TILE_LOSS] = { 0.2, 0.4, 0, 0 },         [GEMM_TILE_S] = { 3e-7, 0, 1e-7, 2 },
     [GEMM_OUTPUT_EXPOSED] = { 0.5, 0.7, 0.5, 1 },  [GEMM_WAVE_SHARE] = { 0.7, 1.5, 0.7, 1.5 },
     [GEMM_SPLIT_S] = { 1e-5, 1.5, 1e-5, 1.5 },     [GEMM_TN_FACTOR] = { 1, 0.15, 1, 0.3 },
     [GEMM_NT_FACTOR] = { 1, 0.15, 1, 0.3 },        [GEMM_FLOOR_S] = { 3e-6, 0.7, 1e-6, 1.5 },
+    [GEMM_INPUT_EXPOSED] = { 0, 0, 0.5, 1.5 },
 };
 
 /* What few points tell first. */
 static const enum gemm_constant ORDER[GEMM_CONSTANT_COUNT] = {
-    GEMM_SM_EFFICIENCY, GEMM_FLOOR_S, GEMM_SPLIT_S,   GEMM_BOOST,     GEMM_TILE_LOSS, GEMM_OUTPUT_EXPOSED,
-    GEMM_WAVE_SHARE,    GEMM_TILE_S,  GEMM_SHARPNESS, GEMM_TN_FACTOR, GEMM_NT_FACTOR, GEMM_BOOST_S,
+    GEMM_SM_EFFICIENCY, GEMM_FLOOR_S,        GEMM_INPUT_EXPOSED, GEMM_SPLIT_S, GEMM_BOOST,
+    GEMM_TILE_LOSS,     GEMM_OUTPUT_EXPOSED, GEMM_WAVE_SHARE,    GEMM_TILE_S,  GEMM_SHARPNESS,
+    GEMM_TN_FACTOR,     GEMM_NT_FACTOR,      GEMM_BOOST_S,
 };
 
 struct gemm_key {
@@ -153,7 +155,10 @@ static double kept_value(const struct gemms *gemms, int c)
     if (half->present && gemms->first != DTYPE_FP32 && c != GEMM_BOOST && c != GEMM_BOOST_S) {
         return half->values[c]; /* of the same tensor cores */
     }
-    return c == GEMM_BOOST ? 1 : c == GEMM_BOOST_S ? 0 : fitter->on_host ? PRIORS[c].host_usual : PRIORS[c].usual;
+    return c == GEMM_BOOST                                ? 1
+           : c == GEMM_BOOST_S || c == GEMM_INPUT_EXPOSED ? 0
+           : fitter->on_host                              ? PRIORS[c].host_usual
+                                                          : PRIORS[c].usual;
 }
 
 struct gemm_range {
@@ -172,12 +177,13 @@ static bool may_move(const struct gemms *gemms, int c, const struct gemm_range *
     case GEMM_BOOST: return boosted;
     case GEMM_BOOST_S:
         return boosted && range->longest_s > LONG_LAUNCH * boost_s && range->shortest_s * LONG_LAUNCH < boost_s;
-    case GEMM_TILE_S: return gemms->fitter->on_host;
+    case GEMM_TILE_S:
+    case GEMM_INPUT_EXPOSED: return gemms->fitter->on_host;
     case GEMM_TN_FACTOR: return tn >= FIT_POINTS_LEAST && all - tn >= FIT_POINTS_LEAST;
     case GEMM_NT_FACTOR: return nt >= FIT_POINTS_LEAST && all - nt >= FIT_POINTS_LEAST;
     case GEMM_FLOOR_S: return gemms->fitter->on_host || range->shortest_s < SHORT_LAUNCH * PRIORS[GEMM_FLOOR_S].usual;
+    case GEMM_TILE_LOSS: return !gemms->fitter->on_host; /* a host's products have no tiles of that size */
     case GEMM_SHARPNESS:
-    case GEMM_TILE_LOSS:
     case GEMM_OUTPUT_EXPOSED:
     case GEMM_WAVE_SHARE:
     case GEMM_SPLIT_S: return true;
@@ -264,6 +270,8 @@ static void settle(struct gemms *gemms)
             constants->values[c] = from->value;
             if (!from->held) {
                 fit_settle(fitter, path, from->value, from->standard_error, &gemms->set);
+            } else if (c == GEMM_INPUT_EXPOSED && !(from->value > 0)) {
+                continue; /* a GPU's is not told */
             } else if (!draft_has(fitter->draft, path) || fitter->on_host) {
                 draft_number(fitter->draft, path, from->value, 0, "usual value: the points do not tell it", true);
             }

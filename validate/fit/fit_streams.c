@@ -336,7 +336,12 @@ static enum status fit_attention(struct fitter *fitter, struct attention *attent
     }
     struct lsq_constant constants[2] = {
         { .start = 0.5, .least = 0.01, .greatest = 1, .prior_width = 1 },
-        { .start = 0.5, .least = 0.001, .greatest = 10, .prior_width = 1 },
+        /* A thread has no others beside it that run dry. */
+        { .start = fitter->on_host ? 0 : 0.5,
+          .least = 0.001,
+          .greatest = 10,
+          .prior_width = 1,
+          .held = fitter->on_host },
     };
     struct lsq_problem problem = { .constants = constants,
                                    .constant_count = 2,
