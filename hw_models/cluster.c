@@ -31,6 +31,12 @@ static uint32_t add_resource(struct builder *builder, enum resource_kind kind, d
     return builder->count++;
 }
 
+/* A machine put together by hand may leave it 0. */
+static double cores_together(const struct machine *machine)
+{
+    return machine->cores_together > 0 ? machine->cores_together : 1;
+}
+
 static const struct machine_part *part_of(const struct builder *builder, uint32_t index)
 {
     return &builder->machine->parts[index];
@@ -192,7 +198,7 @@ static enum status add_host_resources(struct builder *builder, struct error *err
     map->first_cores = builder->count;
     for (uint32_t s = 0; s < builder->cluster->sockets; s++) {
         const struct machine_part *socket = part_of(builder, map->socket_parts[s]);
-        add_resource(builder, RESOURCE_CORES, (socket->cores > 0 ? socket->cores : 1) * machine->cores_together,
+        add_resource(builder, RESOURCE_CORES, (socket->cores > 0 ? socket->cores : 1) * cores_together(machine),
                      arena_printf(arena, "%s cores", socket->id));
     }
     map->first_drive = builder->count;
@@ -505,7 +511,7 @@ uint32_t cluster_cores(const struct cluster *cluster, uint32_t node, uint32_t so
 
 double cluster_core_count(const struct cluster *cluster, uint32_t node, uint32_t socket)
 {
-    return rint(cluster->resources[cluster_cores(cluster, node, socket)].capacity / cluster->machine->cores_together);
+    return rint(cluster->resources[cluster_cores(cluster, node, socket)].capacity / cores_together(cluster->machine));
 }
 
 uint32_t cluster_gpu_socket(const struct cluster *cluster, uint32_t gpu)

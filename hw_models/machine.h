@@ -159,7 +159,8 @@ struct machine {
     double dram_bytes;                     /* whole server */
     double pageable_bytes_per_s;           /* copy through pageable memory */
     double cpu_adam_parameters_per_s_core; /* compute bound, per core */
-    double cores_together;                 /* of a core's rate alone, what each keeps when all cores of its socket are busy; 1: all of it */
+    double
+        cores_together; /* of a core's rate alone, what each keeps when all cores of its socket are busy; 1: all of it */
     double memcpy_call_s, kernel_launch_host_s, graph_launch_s, event_sync_s;
     /* memory overheads */
     double context_bytes, nccl_first_bytes, nccl_channel_receive_bytes, nccl_channel_send_bytes, blas_workspace_bytes;

@@ -538,6 +538,11 @@ void draft_flag(struct draft *draft, const char *path, bool value, const char *s
     draft_json(draft, path, value ? "true" : "false", source, false);
 }
 
+void draft_source(struct draft *draft, const char *path, const char *source, bool estimated)
+{
+    set_source(draft, path, source, estimated, false);
+}
+
 void draft_json(struct draft *draft, const char *path, const char *json, const char *source, bool estimated)
 {
     char name[PATH_BYTES];

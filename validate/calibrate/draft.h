@@ -24,6 +24,8 @@ void draft_number(struct draft *draft, const char *path, double value, double st
                   bool estimated);
 void draft_text(struct draft *draft, const char *path, const char *value, const char *source);
 void draft_flag(struct draft *draft, const char *path, bool value, const char *source);
+/* Say where the value of a field comes from that the file leaves to the loader. */
+void draft_source(struct draft *draft, const char *path, const char *source, bool estimated);
 /* Set any JSON value from its text (a list of parts, of links). Sources and standard errors of what it replaces are forgotten. */
 void draft_json(struct draft *draft, const char *path, const char *json, const char *source, bool estimated);
 /* Add or replace one collective curve: points are (bytes, bus GB/s), rising in bytes. */

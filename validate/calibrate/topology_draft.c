@@ -182,6 +182,7 @@ static void set_host_numbers(const struct topology *t, uint32_t devices, struct 
     draft_text(draft, "host.cpu", cpu, FOUND);
     draft_number(draft, "host.pageable_GBps", GUESS_COPY_GBPS, 0, GUESS, true);
     draft_number(draft, "host.adam_Gparameters_per_s_core", GUESS_ADAM_G, 0, GUESS, true);
+    draft_number(draft, "host.cores_together", 1, 0, GUESS, true);
 }
 
 /* Threads have no context, no communicator buffers, no launches on a device. */
@@ -201,6 +202,11 @@ static void set_host_absences(struct draft *draft)
                                         "latency.event_sync_us" };
     for (size_t i = 0; i < sizeof ZERO / sizeof ZERO[0]; i++) {
         draft_number(draft, ZERO[i], 0, 0, NONE, false);
+    }
+    static const char *const LEFT[] = { "gpu.pcie_peer",      "gpu.peak_TFLOPS.fp8",      "gpu.peak_TFLOPS.tf32",
+                                        "network.efficiency", "nccl.in_switch_reduction", "network.latency_us" };
+    for (size_t i = 0; i < sizeof LEFT / sizeof LEFT[0]; i++) {
+        draft_source(draft, LEFT[i], "threads have none: the loader's default", true);
     }
     draft_json(draft, "kernel_model", "{\"gemm\":{}}", NULL, false); /* for the fits */
     draft_number(draft, "kernel_model.attention_tile", HOST_ATTENTION_TILE, 0, "tile of the host executor's kernel",

@@ -270,7 +270,7 @@ static void settle(struct gemms *gemms)
             constants->values[c] = from->value;
             if (!from->held) {
                 fit_settle(fitter, path, from->value, from->standard_error, &gemms->set);
-            } else if (c == GEMM_INPUT_EXPOSED && !(from->value > 0)) {
+            } else if (c == GEMM_INPUT_EXPOSED && !fitter->on_host) {
                 continue; /* a GPU's is not told */
             } else if (!draft_has(fitter->draft, path) || fitter->on_host) {
                 draft_number(fitter->draft, path, from->value, 0, "usual value: the points do not tell it", true);
