@@ -1,4 +1,5 @@
 /* Machines: the whole library loads, carries its sources and shows the check values of facts/hardware.md; overrides; bad input. */
+#include "hw_models/kernel_constants.h"
 #include "hw_models/machine.h"
 
 #include "sim/base/units.h"
@@ -148,7 +149,15 @@ static void test_provenance(void)
         for (uint32_t k = 0; k < machine.curve_count; k++) {
             EXPECT(machine.curves[k].source[0] != '\0');
         }
-        expect_source(&machine, "kernel_model.gemm.fp16");
+        static const char *const CONSTANTS[] = {
+#define X(name, key, least, greatest, meaning) key,
+            GEMM_CONSTANT_TABLE(X)
+#undef X
+        };
+        for (size_t k = 0; k < GEMM_CONSTANT_COUNT; k++) {
+            snprintf(field, sizeof field, "kernel_model.gemm.fp16.%s", CONSTANTS[k]);
+            expect_source(&machine, field);
+        }
         machine_free(&machine);
     }
 }
