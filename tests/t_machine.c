@@ -80,6 +80,7 @@ static const struct {
     { "mi250x-frontier-node", 8, 1, 4, 2, 27, 512 },
     { "mi300x-8gpu", 8, 2, 8, 8, 63, 2304 },
     { "superpod-a100-40gb", 8, 2, 9, 4, 36, 1024 },
+    { "titan-rtx-8-galvatron", 8, 2, 1, 2, 16, 384 },
     { "toy-2gpu", 2, 1, 1, 1, 6, 128 },
     { "workstation-rtx4090-128gb", 1, 1, 1, 1, 4, 128 },
     { "yard-v100", 8, 2, 4, 0, 35, 223.517 },

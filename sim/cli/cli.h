@@ -24,6 +24,7 @@ struct cli_flags {
     const char *executor; /* --executor, or the command's default */
     const char *detail;   /* --detail, or NULL */
     const char *scenario; /* text made from other input, which positionals[0] names; NULL: that is the file */
+    const char *plan;     /* a plan file in place of the scenario's own split, or NULL */
     bool json, quiet, no_fold;
 };
 
@@ -44,7 +45,7 @@ struct cli_command {
 };
 
 extern const struct cli_command command_run, command_explain, command_schedule, command_pipeline, command_list,
-    command_validate, command_calibrate, command_compare, command_fit;
+    command_validate, command_calibrate, command_compare, command_fit, command_plan;
 
 /* Parses argv[1..] for `command`; prints help, the version or the complaint. Returns false when the command shall end
  * with *code. A flag that the command would not heed is refused, never passed over in silence. */

@@ -16,19 +16,21 @@
 #include "sim/model/model.h"
 #include "sim/plan/scenario.h"
 #include "sim/report/text_table.h"
+#include "strategies/planners/planner.h"
 #include "strategies/registry.h"
 
 static enum exit_code run(int argc, char **argv);
 
 const struct cli_command command_list = {
     .name = "list",
-    .usage = "[models|machines|software|orders|policies|scenarios|parameters] [--json]",
+    .usage = "[models|machines|software|orders|policies|planners|scenarios|parameters] [--json]",
     .summary = "list models, machines, software stacks, strategies, scenario keys",
     .help = "  models      the model library: shapes, exact parameter counts\n"
             "  machines    the machine library: GPUs, links, prices, and where each number comes from (--json)\n"
             "  software    software stacks: host costs, kernels, bytes per parameter\n"
             "  orders      pipeline orders and their parameters\n"
             "  policies    memory policies and their parameters\n"
+            "  planners    planners of memwall plan and their parameters (--variant NAME=VALUE)\n"
             "  scenarios   scenario files in ./scenarios, or in the folder named after it\n"
             "  parameters  every key of a scenario with its type and default\n",
     .positional_min = 0,
@@ -74,7 +76,11 @@ static void model_json(struct json_writer *w, const struct model *m)
     jw_bool(w, "tied_head", m->tied_head);
     jw_bool(w, "causal", m->causal);
     jw_int(w, "parameters", model_parameters(m));
-    jw_int(w, "layer_parameters", model_layer_parameters(m));
+    if (model_is_uniform(m)) {
+        jw_int(w, "layer_parameters", model_layer_parameters(m));
+    } else {
+        jw_null(w, "layer_parameters"); /* they differ */
+    }
     if (m->published_parameters > 0) {
         jw_real(w, "published_parameters", m->published_parameters);
     } else {
@@ -537,6 +543,32 @@ static enum status list_policies(struct lister *l)
     return STATUS_OK;
 }
 
+static enum status list_planners(struct lister *l)
+{
+    static const char *const names[] = { "name", "what it does; its parameters" };
+    uint32_t count;
+    const struct planner *const *planners = planner_list(&count);
+    if (l->table != NULL) {
+        head(l->table, 2, 0, names);
+        l->table->last_width = PLUGIN_TEXT_WIDTH;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct planner *p = planners[i];
+        if (l->json != NULL) {
+            jw_object(l->json, NULL);
+            jw_string(l->json, "name", p->name);
+            jw_string(l->json, "summary", p->summary);
+            jw_string(l->json, "paper", p->paper);
+            parameters_json(l->json, p->parameters, p->parameter_count);
+            jw_end(l->json);
+            continue;
+        }
+        text_table_cell(l->table, "%s", p->name);
+        plugin_rows(l->table, p->summary, p->paper, p->parameters, p->parameter_count);
+    }
+    return STATUS_OK;
+}
+
 /* ---- scenarios ---- */
 
 static int is_json_name(const struct dirent *entry)
@@ -643,6 +675,7 @@ static const struct topic {
     { "software", "software stacks", list_software },
     { "orders", "pipeline orders", list_orders },
     { "policies", "memory policies", list_policies },
+    { "planners", "planners of memwall plan", list_planners },
     { "scenarios", "scenario files in ./scenarios", list_scenarios },
     { "parameters", "keys of a scenario", list_parameters },
 };
@@ -704,7 +737,7 @@ static enum status find_topic(const char *name, const struct topic **topic, stru
     }
     const char *near = nearest_word(name, names, TOPIC_COUNT);
     return error_set(error, STATUS_NOT_FOUND,
-                     "unknown topic \"%.100s\"%s%s%s; topics: models, machines, software, orders, policies, "
+                     "unknown topic \"%.100s\"%s%s%s; topics: models, machines, software, orders, policies, planners, "
                      "scenarios, parameters",
                      name, near != NULL ? ", did you mean \"" : "", near != NULL ? near : "",
                      near != NULL ? "\"?" : "");

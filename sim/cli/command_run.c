@@ -22,6 +22,9 @@ const struct cli_command command_run = {
             "are measured.\n"
             "With --from-deepspeed the scenario is made from a DeepSpeed configuration; standard error (in JSON,\n"
             "ignored_keys) lists its keys that have no effect.\n"
+            "With --plan the plan of a file takes the place of the scenario's training, parallel, recompute,\n"
+            "memory_policy and plan keys (--set on these changes the plan); a plan for another model or machine is\n"
+            "refused.\n"
             "With --out DIR it also writes, into DIR:\n"
             "  result.json         everything that --json prints\n"
             "  trace.json.gz       open it at https://ui.perfetto.dev (one process a rank, one row a queue)\n"
@@ -56,6 +59,10 @@ static enum status prepare(struct job *job, struct cli_flags *flags, const struc
                            const char *ranks, const struct executor **executor, struct exec_options *options,
                            struct error *error)
 {
+    if (flags->plan != NULL && flags->scenario != NULL) {
+        return error_at(error, STATUS_BAD_INPUT, "--plan", NULL,
+                        "goes with a scenario file, not with --from-deepspeed, which says the split itself");
+    }
     TRY(executor_open(flags->executor, executor, error));
     TRY(executor_flags_read(texts, *executor, DEFAULT_STEPS, options, error));
     if (ranks != NULL && flags->out == NULL) {
@@ -70,17 +77,19 @@ static enum exit_code run(int argc, char **argv)
 {
     struct cli_flags flags;
     enum exit_code code;
-    const char *ranks = NULL;
+    const char *ranks = NULL, *plan = NULL;
     struct executor_flags texts = { 0 };
     struct deepspeed_input deepspeed = { 0 };
-    struct cli_flag more[1 + EXECUTOR_FLAG_COUNT + DEEPSPEED_FLAG_COUNT] = {
-        { "trace-ranks", "A,B-C", "only these ranks in the trace (default all)", &ranks }
+    struct cli_flag more[2 + EXECUTOR_FLAG_COUNT + DEEPSPEED_FLAG_COUNT] = {
+        { "trace-ranks", "A,B-C", "only these ranks in the trace (default all)", &ranks },
+        { "plan", "FILE", "a plan (memwall plan --out, or written by hand) in place of the scenario's split", &plan }
     };
-    executor_flags_list(&texts, "host, cuda: how many steps to measure (default 3)", more + 1);
-    deepspeed_input_flags(&deepspeed, more + 1 + EXECUTOR_FLAG_COUNT);
-    if (!cli_parse(&command_run, argc, argv, &flags, more, 1 + EXECUTOR_FLAG_COUNT + DEEPSPEED_FLAG_COUNT, &code)) {
+    executor_flags_list(&texts, "host, cuda: how many steps to measure (default 3)", more + 2);
+    deepspeed_input_flags(&deepspeed, more + 2 + EXECUTOR_FLAG_COUNT);
+    if (!cli_parse(&command_run, argc, argv, &flags, more, 2 + EXECUTOR_FLAG_COUNT + DEEPSPEED_FLAG_COUNT, &code)) {
         return code;
     }
+    flags.plan = plan;
     char note[256] = "";
     struct job job = { 0 };
     struct error error = { 0 };

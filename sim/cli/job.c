@@ -10,7 +10,23 @@
 #include "sim/base/units.h"
 #include "sim/cli/interrupt.h"
 #include "sim/plan/lower.h"
+#include "strategies/planners/plan_answer.h"
 #include "strategies/registry.h"
+
+/* With a plan file the keys that a plan has belong to it. */
+static enum status load_with_plan(struct job *job, const struct cli_flags *flags, const char *const *sets,
+                                  uint32_t count, struct error *error)
+{
+    const char *of_scenario[SETS_MAX + 2];
+    uint32_t scenario_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!plan_answer_takes_set(sets[i])) {
+            of_scenario[scenario_count++] = sets[i];
+        }
+    }
+    TRY(scenario_load(&job->scenario, flags->positionals[0], of_scenario, scenario_count, error));
+    return plan_answer_load(&job->scenario, flags->plan, sets, count, error);
+}
 
 /* --detail and --no-fold are keys of the scenario like any other: they become --set. */
 enum status job_load(struct job *job, const struct cli_flags *flags, struct error *error)
@@ -27,6 +43,9 @@ enum status job_load(struct job *job, const struct cli_flags *flags, struct erro
     }
     if (flags->no_fold) {
         sets[count++] = "fold=false";
+    }
+    if (flags->plan != NULL) {
+        return load_with_plan(job, flags, sets, count, error);
     }
     return flags->scenario != NULL
                ? scenario_parse(&job->scenario, flags->scenario, flags->positionals[0], sets, count, error)

@@ -216,6 +216,7 @@ enum status layer_graph_build(struct layer_graph *graph, const struct model *mod
 {
     struct layer_builder b = { .graph = graph, .pass = PASS_FORWARD };
     *graph = (struct layer_graph){ .kind = kind };
+    TRY(model_require_uniform(model, error));
     TRY(check_shape(model, shape, error));
     set_geometry(&b, model, shape);
     graph->ops = arena_array(arena, struct layer_op, LAYER_OPS_MAX);

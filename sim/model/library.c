@@ -14,14 +14,16 @@ enum library_kind {
     KIND_BERT_PRETRAIN, /* with MLM and next-sentence heads */
     KIND_BERT_CLASSIFY, /* pooler and two classes, as PatrickStar trains it */
     KIND_LLAMA,
-    KIND_VIT
+    KIND_VIT,
+    KIND_T5,  /* the second half of the layers is the decoder; both stacks see max_sequence tokens */
+    KIND_SWIN /* two blocks in stages 0, 1 and 3, the rest in stage 2; windows of 7 */
 };
 
 struct library_row {
     const char *name;
     enum library_kind kind;
     int32_t layers, hidden, heads, kv_heads, ffn;
-    int32_t vocab, max_sequence; /* vit: patch size, image size */
+    int32_t vocab, max_sequence; /* vit, swin: patch size, image size */
     double published_parameters; /* exact where the source gives it exactly, else as rounded there */
     const char *source;
 };
@@ -33,6 +35,8 @@ struct library_row {
 #define PATRICKSTAR_SOURCE "PatrickStar examples/model_builder.py (BertForSequenceClassification, vocabulary 30522)"
 #define BERT_SOURCE        "Devlin et al. 2019; huggingface google-bert/bert-*-uncased"
 #define GALVATRON_SOURCE   "Galvatron meta_configs; Galvatron-BMW (TKDE 2024), table of models"
+#define T5_SOURCE          "Raffel et al. 2020 (T5), size large; depths of Galvatron-BMW (TKDE 2024), table of models"
+#define SWIN_SOURCE        "Liu et al. 2021 (Swin); sizes of Galvatron meta_configs; Galvatron-BMW (TKDE 2024)"
 #define LLAMA2_SOURCE      "Touvron et al. 2023 (Llama 2); huggingface meta-llama/Llama-2-*"
 #define LLAMA3_SOURCE      "Llama team 2024 (The Llama 3 herd of models), table 3; trained at sequence 8192"
 #define VIT_SOURCE         "Dosovitskiy et al. 2021 (ViT), table 1; 1000 classes"
@@ -99,7 +103,11 @@ struct library_row {
     X("vit-large", KIND_VIT, 24, 1024, 16, 16, 4096, 16, 224, 304326632, VIT_SOURCE)                                   \
     X("vit-huge", KIND_VIT, 32, 1280, 16, 16, 5120, 14, 224, 632045800, VIT_SOURCE)                                    \
     X("vit-huge-32", KIND_VIT, 32, 1280, 16, 16, 5120, 16, 224, 632e6, GALVATRON_SOURCE)                               \
-    X("vit-huge-48", KIND_VIT, 48, 1280, 16, 16, 5120, 16, 224, 947e6, GALVATRON_SOURCE)
+    X("vit-huge-48", KIND_VIT, 48, 1280, 16, 16, 5120, 16, 224, 947e6, GALVATRON_SOURCE)                               \
+    X("t5-large-32", KIND_T5, 32, 1024, 16, 16, 4096, 32128, 512, 502e6, T5_SOURCE)                                    \
+    X("t5-large-48", KIND_T5, 48, 1024, 16, 16, 4096, 32128, 512, 737e6, T5_SOURCE)                                    \
+    X("swin-huge-32", KIND_SWIN, 32, 320, 8, 8, 1280, 4, 224, 701e6, SWIN_SOURCE)                                      \
+    X("swin-huge-48", KIND_SWIN, 48, 320, 8, 8, 1280, 4, 224, 1016e6, SWIN_SOURCE)
 
 static const struct library_row library_rows[] = {
 #define X(name, kind, layers, hidden, heads, kv_heads, ffn, vocab, sequence, published, source)                        \
@@ -137,7 +145,9 @@ void model_library_get(uint32_t index, struct model *model)
                                                   [KIND_BERT_PRETRAIN] = MODEL_BERT,
                                                   [KIND_BERT_CLASSIFY] = MODEL_BERT,
                                                   [KIND_LLAMA] = MODEL_LLAMA,
-                                                  [KIND_VIT] = MODEL_VIT };
+                                                  [KIND_VIT] = MODEL_VIT,
+                                                  [KIND_T5] = MODEL_T5,
+                                                  [KIND_SWIN] = MODEL_SWIN };
     model_family_defaults(model, families[row->kind]);
     snprintf(model->name, sizeof model->name, "%s", row->name);
     snprintf(model->source, sizeof model->source, "%s", row->source);
@@ -148,16 +158,24 @@ void model_library_get(uint32_t index, struct model *model)
     model->head_size = row->hidden / row->heads;
     model->ffn = row->ffn;
     model->published_parameters = row->published_parameters;
-    if (row->kind == KIND_VIT) {
+    if (row->kind == KIND_VIT || row->kind == KIND_SWIN) {
         model->patch_size = row->vocab;
         model->image_size = row->max_sequence;
         model->classes = 1000;
-        model->max_sequence = model_patches(model) + 1;
+        model->max_sequence = model_patches(model) + (row->kind == KIND_VIT ? 1 : 0);
     } else {
         model->vocab = row->vocab;
         model->max_sequence = row->max_sequence;
     }
-    model->position_rows = row->kind == KIND_LLAMA ? 0 : model->max_sequence;
+    model->position_rows = model->positions == MODEL_LEARNED_POSITIONS ? model->max_sequence : 0;
+    if (row->kind == KIND_T5) {
+        model->decoder_layers = row->layers / 2;
+        model->decoder_sequence = model->max_sequence;
+    } else if (row->kind == KIND_SWIN) {
+        const int64_t stages[MODEL_STAGES] = { 2, 2, row->layers - 6, 2 };
+        memcpy(model->stage_layers, stages, sizeof stages);
+        model->window = 7;
+    }
     if (row->kind == KIND_BERT_ENCODER) {
         model->mlm_head = false;
         model->classes = 0;

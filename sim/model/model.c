@@ -5,6 +5,10 @@
 
 #include "sim/base/check.h"
 
+/* Buckets of relative distance that T5 learns a bias for, each head (Raffel et al. 2020, 2.1; huggingface
+ * relative_attention_num_buckets). */
+enum { T5_BUCKETS = 32 };
+
 #define WORD_FUNCTION(function, type, table, count)                                                                    \
     const char *function(enum type value)                                                                              \
     {                                                                                                                  \
@@ -22,39 +26,111 @@ WORD_FUNCTION(model_positions_word, model_positions, MODEL_POSITIONS_TABLE, MODE
 void model_family_defaults(struct model *model, enum model_family family)
 {
     *model = (struct model){ .family = family };
-    bool llama = family == MODEL_LLAMA;
-    model->norm = llama ? MODEL_RMS_NORM : MODEL_LAYER_NORM;
-    model->activation = llama ? MODEL_SWIGLU : MODEL_GELU;
+    bool llama = family == MODEL_LLAMA, t5 = family == MODEL_T5;
+    model->norm = llama || t5 ? MODEL_RMS_NORM : MODEL_LAYER_NORM;
+    model->activation = llama ? MODEL_SWIGLU : t5 ? MODEL_RELU : MODEL_GELU;
     model->positions = llama ? MODEL_ROTARY : MODEL_LEARNED_POSITIONS;
-    model->qkv_bias = model->projection_bias = model->ffn_bias = model->norm_bias = !llama;
+    if (t5 || family == MODEL_SWIN) {
+        model->positions = MODEL_NO_POSITIONS; /* a relative bias inside attention, nothing added to the input */
+    }
+    model->qkv_bias = model->projection_bias = model->ffn_bias = model->norm_bias = !llama && !t5;
     model->final_norm = family != MODEL_BERT;
     model->causal = family == MODEL_GPT || llama;
-    model->lm_head = family == MODEL_GPT || llama;
-    model->tied_head = family == MODEL_GPT || family == MODEL_BERT;
-    /* What the reference code trains with: 0.1 in GPT-2, Megatron and BERT, none in Llama and ViT. */
-    model->dropout = model->attention_dropout = family == MODEL_GPT || family == MODEL_BERT ? 0.1 : 0.0;
+    model->lm_head = family == MODEL_GPT || llama || t5;
+    model->tied_head = family == MODEL_GPT || family == MODEL_BERT || t5;
+    /* What the reference code trains with: 0.1 in GPT-2, Megatron, BERT and T5, none in Llama, ViT and Swin. */
+    model->dropout = model->attention_dropout = family == MODEL_GPT || family == MODEL_BERT || t5 ? 0.1 : 0.0;
     if (family == MODEL_BERT) {
         model->segment_types = 2;
         model->pooler = model->mlm_head = true;
         model->classes = 2; /* next-sentence prediction */
     }
-    if (family == MODEL_VIT) {
+    if (family == MODEL_VIT || family == MODEL_SWIN) {
         model->channels = 3;
     }
 }
 
 int64_t model_patches(const struct model *model)
 {
-    if (model->family != MODEL_VIT) {
+    if (model->family != MODEL_VIT && model->family != MODEL_SWIN) {
         return 0;
     }
     int64_t side = model->image_size / model->patch_size;
     return side * side;
 }
 
+bool model_is_uniform(const struct model *model)
+{
+    return model->family != MODEL_T5 && model->family != MODEL_SWIN;
+}
+
+enum status model_require_uniform(const struct model *model, struct error *error)
+{
+    if (model_is_uniform(model)) {
+        return STATUS_OK;
+    }
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "%s: family %s is not modelled yet beyond its counts: its layers have several shapes, a layer "
+                     "graph has one. What works: memwall plan --planner galvatron-bmw --preset v1 on machine "
+                     "titan-rtx-8-galvatron (the authors' profiles)",
+                     model->name, model_family_word(model->family));
+}
+
 bool model_has_logits(const struct model *model)
 {
     return model->lm_head || model->mlm_head;
+}
+
+static enum status check_vit(const struct model *model, struct error *error)
+{
+    if (model->patch_size < 1 || model->image_size < model->patch_size || model->image_size % model->patch_size != 0) {
+        return error_set(error, STATUS_BAD_INPUT, "patch_size %lld must divide image_size %lld",
+                         (long long)model->patch_size, (long long)model->image_size);
+    }
+    int64_t sequence = model_patches(model) + (model->family == MODEL_VIT ? 1 : 0);
+    if (model->max_sequence != sequence) {
+        return error_set(error, STATUS_BAD_INPUT,
+                         "max_sequence is %lld: an image of %lld patches makes a sequence of %lld",
+                         (long long)model->max_sequence, (long long)model_patches(model), (long long)sequence);
+    }
+    return STATUS_OK;
+}
+
+static enum status check_t5(const struct model *model, struct error *error)
+{
+    if (model->decoder_layers < 1 || model->decoder_layers >= model->layers) {
+        return error_set(error, STATUS_BAD_INPUT, "decoder_layers is %lld of %lld layers: allowed is 1 to %lld",
+                         (long long)model->decoder_layers, (long long)model->layers, (long long)model->layers - 1);
+    }
+    if (model->decoder_sequence < 1) {
+        return error_set(error, STATUS_BAD_INPUT, "decoder_sequence is %lld: it must be positive",
+                         (long long)model->decoder_sequence);
+    }
+    return STATUS_OK;
+}
+
+static enum status check_swin(const struct model *model, struct error *error)
+{
+    int64_t layers = 0;
+    TRY(check_vit(model, error));
+    for (int stage = 0; stage < MODEL_STAGES; stage++) {
+        if (model->stage_layers[stage] < 1) {
+            return error_set(error, STATUS_BAD_INPUT, "stage %d has %lld blocks: every stage needs one", stage,
+                             (long long)model->stage_layers[stage]);
+        }
+        layers += model->stage_layers[stage];
+    }
+    if (layers != model->layers) {
+        return error_set(error, STATUS_BAD_INPUT, "layers is %lld, but the stages have %lld blocks",
+                         (long long)model->layers, (long long)layers);
+    }
+    int64_t side = model->image_size / model->patch_size, last = (int64_t)1 << (MODEL_STAGES - 1);
+    if (model->window < 1 || side % (model->window * last) != 0) {
+        return error_set(error, STATUS_BAD_INPUT,
+                         "%lld patches on a side, halved %d times, are no whole windows of %lld", (long long)side,
+                         MODEL_STAGES - 1, (long long)model->window);
+    }
+    return STATUS_OK;
 }
 
 enum status model_check(const struct model *model, struct error *error)
@@ -73,16 +149,11 @@ enum status model_check(const struct model *model, struct error *error)
                          (long long)model->head_size);
     }
     if (model->family == MODEL_VIT) {
-        if (model->patch_size < 1 || model->image_size < model->patch_size ||
-            model->image_size % model->patch_size != 0) {
-            return error_set(error, STATUS_BAD_INPUT, "patch_size %lld must divide image_size %lld",
-                             (long long)model->patch_size, (long long)model->image_size);
-        }
-        if (model->max_sequence != model_patches(model) + 1) {
-            return error_set(
-                error, STATUS_BAD_INPUT, "max_sequence is %lld: an image of %lld patches makes a sequence of %lld",
-                (long long)model->max_sequence, (long long)model_patches(model), (long long)model_patches(model) + 1);
-        }
+        TRY(check_vit(model, error));
+    } else if (model->family == MODEL_T5) {
+        TRY(check_t5(model, error));
+    } else if (model->family == MODEL_SWIN) {
+        TRY(check_swin(model, error));
     }
     if (model->classes > 0 && model->family == MODEL_BERT && !model->pooler) {
         return error_set(error, STATUS_BAD_INPUT,
@@ -97,7 +168,29 @@ static int64_t norm_parameters(const struct model *model)
     return model->hidden * (model->norm_bias ? 2 : 1);
 }
 
-int64_t model_layer_parameters(const struct model *model)
+/* swin: the stage of a block, and its first stage's sizes become that stage's. */
+static struct model at_stage(const struct model *model, int stage)
+{
+    struct model here = *model;
+    here.hidden <<= stage;
+    here.heads <<= stage;
+    here.kv_heads <<= stage;
+    here.ffn <<= stage;
+    return here;
+}
+
+static int stage_of(const struct model *model, int64_t layer)
+{
+    int stage = 0;
+    while (stage < MODEL_STAGES - 1 && layer >= model->stage_layers[stage]) {
+        layer -= model->stage_layers[stage++];
+    }
+    return stage;
+}
+
+/* Attention, feed-forward and two norms, of the sizes the model says: a layer of all families but what t5 and swin
+ * add. */
+static int64_t plain_layer_parameters(const struct model *model)
 {
     int64_t h = model->hidden, f = model->ffn;
     int64_t query = model->heads * model->head_size, key_value = 2 * model->kv_heads * model->head_size;
@@ -109,10 +202,49 @@ int64_t model_layer_parameters(const struct model *model)
     return count;
 }
 
+int64_t model_layer_parameters_at(const struct model *model, int64_t layer)
+{
+    CHECK(layer >= 0 && layer < model->layers);
+    int64_t h = model->hidden, query = model->heads * model->head_size;
+    if (model->family == MODEL_T5 && layer >= model->layers - model->decoder_layers) {
+        return plain_layer_parameters(model) + 4 * h * query + norm_parameters(model); /* attention to the encoder */
+    }
+    if (model->family == MODEL_SWIN) {
+        struct model here = at_stage(model, stage_of(model, layer));
+        int64_t offsets = (2 * model->window - 1) * (2 * model->window - 1); /* between two tokens of a window */
+        return plain_layer_parameters(&here) + offsets * here.heads;
+    }
+    return plain_layer_parameters(model);
+}
+
+int64_t model_layer_parameters(const struct model *model)
+{
+    return model_layer_parameters_at(model, 0);
+}
+
+/* Four neighbours of width c, side by side, through a norm and a matrix without bias to width 2c (Liu et al. 2021,
+ * 3.1). */
+static int64_t merging_parameters(const struct model *model)
+{
+    int64_t count = 0;
+    for (int stage = 0; stage < MODEL_STAGES - 1; stage++) {
+        int64_t width = model->hidden << stage;
+        count += 4 * width * 2 * width + 2 * 4 * width;
+    }
+    return count;
+}
+
 int64_t model_embedding_parameters(const struct model *model)
 {
     int64_t h = model->hidden;
     int64_t count = model->position_rows * h;
+    if (model->family == MODEL_SWIN) {
+        int64_t patch = model->patch_size * model->patch_size * model->channels;
+        return patch * h + h + norm_parameters(model) + merging_parameters(model);
+    }
+    if (model->family == MODEL_T5) {
+        return model->vocab * h + 2 * T5_BUCKETS * model->heads; /* one table in the first layer of each stack */
+    }
     if (model->family == MODEL_VIT) {
         int64_t patch = model->patch_size * model->patch_size * model->channels;
         return count + h + patch * h + h; /* class token, projection and its bias */
@@ -127,7 +259,14 @@ int64_t model_embedding_parameters(const struct model *model)
 int64_t model_head_parameters(const struct model *model)
 {
     int64_t h = model->hidden;
+    if (model->family == MODEL_SWIN) {
+        struct model last = at_stage(model, MODEL_STAGES - 1);
+        return (last.final_norm ? norm_parameters(&last) : 0) + (last.hidden + 1) * last.classes;
+    }
     int64_t count = model->final_norm ? norm_parameters(model) : 0;
+    if (model->family == MODEL_T5) {
+        count *= 2; /* the encoder ends with one too */
+    }
     if (model->lm_head) {
         count += (model->tied_head ? 0 : model->vocab * h) + (model->head_bias ? model->vocab : 0);
     }
@@ -141,12 +280,56 @@ int64_t model_head_parameters(const struct model *model)
 
 int64_t model_parameters(const struct model *model)
 {
-    return model->layers * model_layer_parameters(model) + model_embedding_parameters(model) +
-           model_head_parameters(model);
+    int64_t count = model_embedding_parameters(model) + model_head_parameters(model);
+    if (model_is_uniform(model)) {
+        return count + model->layers * model_layer_parameters(model);
+    }
+    for (int64_t layer = 0; layer < model->layers; layer++) {
+        count += model_layer_parameters_at(model, layer);
+    }
+    return count;
+}
+
+/* Forward FLOPs of one sample times three. Encoder tokens e, decoder tokens d: the cross attention projects its
+ * queries and outputs for d tokens, its keys and values for e. */
+static double t5_sample_flops(const struct model *model, double e)
+{
+    double h = (double)model->hidden, q = (double)(model->heads * model->head_size), f = (double)model->ffn;
+    double d = (double)model->decoder_sequence, decoders = (double)model->decoder_layers;
+    double encoder = 2 * e * (4 * h * q + 2 * h * f) + 4 * e * e * q;
+    double decoder = 2 * d * (4 * h * q + 2 * h * f) + 4 * d * d * q;
+    decoder += 2 * (2 * d + 2 * e) * h * q + 4 * d * e * q;
+    return 3 * (((double)model->layers - decoders) * encoder + decoders * decoder + 2 * d * h * (double)model->vocab);
+}
+
+static double swin_sample_flops(const struct model *model)
+{
+    double forward = 0, patches = (double)model_patches(model), width = 0;
+    double window = (double)(model->window * model->window);
+    for (int stage = 0; stage < MODEL_STAGES; stage++) {
+        struct model here = at_stage(model, stage);
+        double tokens = patches / (double)((int64_t)1 << (2 * stage)), ffn = (double)here.ffn;
+        if (stage > 0) {
+            forward += 2 * tokens * 4 * width * 2 * width; /* merging into this stage */
+        }
+        width = (double)here.hidden;
+        double query = (double)(here.heads * here.head_size);
+        double block = 2 * tokens * (4 * width * query + 2 * width * ffn) + 4 * tokens * window * query;
+        forward += (double)model->stage_layers[stage] * block;
+    }
+    forward += 2 * width * (double)model->classes;
+    double patch = (double)(model->patch_size * model->patch_size * model->channels);
+    return 3 * forward + 2 * 2 * patches * patch * (double)model->hidden;
 }
 
 double model_step_flops(const struct model *model, double batch, double sequence)
 {
+    if (model->family == MODEL_T5) {
+        return batch * t5_sample_flops(model, sequence);
+    }
+    if (model->family == MODEL_SWIN) {
+        return batch * swin_sample_flops(model);
+    }
     double h = (double)model->hidden, f = (double)model->ffn, vocab = (double)model->vocab;
     double query = (double)(model->heads * model->head_size);
     double key_value = 2.0 * (double)(model->kv_heads * model->head_size);

@@ -8,6 +8,11 @@
  * the defaults and the order of norms; every
  * field below may differ from them. All quantities are element counts; a model knows no time and no machine.
  *
+ * Two more have layers of several shapes and are known by library name only: t5 (encoder and decoder, relative
+ * position bias, RMSNorm, ReLU, no biases, tied head) and swin (four stages, each half the side and twice the width
+ * of the one before, attention in windows). They are counted, and planners with profiles of their own plan them
+ * (memwall plan --preset v1); layer_graph_build refuses them (model_is_uniform).
+ *
  *     struct model model;
  *     TRY(model_load(&model, "gpt3-175b", error));          // or "folder/config.json"
  *     printf("%" PRId64 "\n", model_parameters(&model)); */
@@ -20,7 +25,10 @@
 #include "sim/base/json.h"
 #include "sim/base/status.h"
 
-#define MODEL_FAMILY_TABLE(X)     X(MODEL_GPT, "gpt") X(MODEL_BERT, "bert") X(MODEL_LLAMA, "llama") X(MODEL_VIT, "vit")
+/* Those that an inline object may name, in front. */
+#define MODEL_UNIFORM_FAMILY_TABLE(X)                                                                                  \
+    X(MODEL_GPT, "gpt") X(MODEL_BERT, "bert") X(MODEL_LLAMA, "llama") X(MODEL_VIT, "vit")
+#define MODEL_FAMILY_TABLE(X)     MODEL_UNIFORM_FAMILY_TABLE(X) X(MODEL_T5, "t5") X(MODEL_SWIN, "swin")
 #define MODEL_NORM_TABLE(X)       X(MODEL_LAYER_NORM, "layer_norm") X(MODEL_RMS_NORM, "rms_norm")
 #define MODEL_ACTIVATION_TABLE(X) X(MODEL_GELU, "gelu") X(MODEL_RELU, "relu") X(MODEL_SWIGLU, "swiglu")
 #define MODEL_POSITIONS_TABLE(X)                                                                                       \
@@ -54,7 +62,7 @@ enum model_positions {
         MODEL_POSITIONS_COUNT
 };
 
-enum { MODEL_NAME_BYTES = 96, MODEL_SOURCE_BYTES = 256 };
+enum { MODEL_NAME_BYTES = 96, MODEL_SOURCE_BYTES = 256, MODEL_STAGES = 4 };
 
 struct model {
     char name[MODEL_NAME_BYTES];
@@ -63,9 +71,10 @@ struct model {
     enum model_norm norm;
     enum model_activation activation;
     enum model_positions positions;
+    /* t5: layers of both stacks; swin: blocks of all stages, and hidden, heads and ffn of the first stage. */
     int64_t layers, hidden, heads, kv_heads, head_size, ffn;
-    int64_t vocab;         /* as published; padding for TP is the plan's affair (model_padded_vocab); 0 for vit */
-    int64_t max_sequence;  /* the longest and the default sequence; vit: patches + 1 */
+    int64_t vocab;         /* as published; padding for TP is the plan's affair (model_padded_vocab); 0 for vit, swin */
+    int64_t max_sequence;  /* the longest and the default sequence; vit: patches + 1; swin: patches */
     int64_t position_rows; /* rows of the position table: max_sequence, or 2 more for opt; 0 without a table */
     int64_t segment_types; /* bert: rows of the segment table */
     bool tied_head;        /* the output projection is the input embedding */
@@ -76,10 +85,14 @@ struct model {
     bool parallel_residual; /* gpt_neox: attention and feed-forward read the same input, one addition joins both */
     bool pooler;            /* bert: dense pooler on the first token */
     bool mlm_head;          /* bert: dense + norm + tied decoder with bias on every token */
-    int64_t image_size, patch_size, channels; /* vit; 0 elsewhere */
-    int64_t classes;          /* vit: classifier; bert with a pooler: next-sentence or sequence classifier; 0 without */
-    double dropout;           /* of hidden states; 0 removes its masks */
-    double attention_dropout; /* of attention probabilities; 0 removes its mask and its output copy */
+    int64_t image_size, patch_size, channels; /* vit, swin; 0 elsewhere */
+    int64_t classes; /* vit, swin: classifier; bert with a pooler: next-sentence or sequence classifier; 0 without */
+    int64_t decoder_layers;             /* t5: how many of layers, the last ones, are the decoder's; 0 elsewhere */
+    int64_t decoder_sequence;           /* t5: tokens of the decoder (the sequence is the encoder's); 0 elsewhere */
+    int64_t stage_layers[MODEL_STAGES]; /* swin: blocks of each stage; 0 elsewhere */
+    int64_t window;                     /* swin: tokens on the side of an attention window; 0 elsewhere */
+    double dropout;                     /* of hidden states; 0 removes its masks */
+    double attention_dropout;           /* of attention probabilities; 0 removes its mask and its output copy */
     double published_parameters; /* 0 when not known: for tests and for `memwall list`; may be rounded as published */
 };
 
@@ -89,7 +102,8 @@ struct model {
  *   {"family":"gpt","layers":24,"hidden":1024,"heads":16,"ffn":4096,"vocab":50257,"max_sequence":1024}
  * An inline object with "base" starts from that library model and changes what it names; one with "model_type" is
  * read as a Hugging Face config.
- * Unknown names and keys suggest the nearest; each number has a range, named in the message. */
+ * Unknown names and keys suggest the nearest; each number has a range, named in the message. The families t5 and
+ * swin are refused here, with the library's names: the keys cannot say their shapes. */
 enum status model_from_json(struct model *model, const struct json *value, struct error *error);
 enum status model_load(struct model *model, const char *name_or_path, struct error *error);
 /* A Hugging Face config already parsed. Unknown keys are allowed there (those files hold many). STATUS_UNSUPPORTED
@@ -111,14 +125,23 @@ bool model_library_find(const char *name, struct model *model);
 const char *model_library_nearest(const char *name);
 
 /* Exact parameter counts (elements). */
-int64_t model_layer_parameters(const struct model *model); /* one transformer layer */
+int64_t model_layer_parameters(const struct model *model); /* one transformer layer; t5, swin: the first */
+/* Layer `layer`, from 0; all the same where model_is_uniform. */
+int64_t model_layer_parameters_at(const struct model *model, int64_t layer);
 int64_t model_embedding_parameters(
-    const struct model *model); /* word + position + segment (+ embedding norm) or patch embedding */
+    const struct model
+        *model); /* word + position + segment (+ embedding norm) or patch embedding; t5: with both stacks' relative
+                                    bias tables; swin: with the three patch mergings */
 int64_t model_head_parameters(
     const struct model *model); /* final norm, untied head, MLM head, pooler, classifier; tied weights count 0 */
-int64_t model_parameters(const struct model *model); /* total; tied weights once */
+int64_t model_parameters(const struct model *model); /* the three together, over all layers; tied weights once */
 
-/* vit: patches of one image; 0 elsewhere. */
+/* All layers have one shape: false for t5 and swin, of which layer graphs, module units and hence simulated runs do
+ * not exist (STATUS_UNSUPPORTED). */
+bool model_is_uniform(const struct model *model);
+/* That refusal: STATUS_UNSUPPORTED with the reason and what works instead, or STATUS_OK. */
+enum status model_require_uniform(const struct model *model, struct error *error);
+/* vit, swin: patches of one image; 0 elsewhere. */
 int64_t model_patches(const struct model *model);
 /* The output projection to the vocabulary exists (language models, or bert with its MLM head). */
 bool model_has_logits(const struct model *model);
@@ -128,7 +151,8 @@ bool model_has_logits(const struct model *model);
  * (Narayanan et al. 2021, SC21 eq. 3; Korthikanti et al. 2022 eq. 7-9 without the recomputation term): GEMMs and
  * attention only, no causal discount.
  * For gpt: 72 B s l h^2 (1 + s/(6h) + V/(12 l h)). Other families: three times the FLOPs of their forward GEMMs
- * (the patch projection twice: it has no input gradient). */
+ * (the patch projection twice: it has no input gradient). t5: `sequence` is the encoder's, the decoder's is
+ * decoder_sequence; swin: `sequence` must be its patches and does not enter. */
 double model_step_flops(const struct model *model, double batch, double sequence);
 
 const char *model_family_word(enum model_family family);

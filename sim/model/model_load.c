@@ -9,11 +9,13 @@
 
 #define WORDS(name, table)  static const char *const name[] = { table(X) }
 #define X(enumerator, word) word,
-WORDS(family_words, MODEL_FAMILY_TABLE);
+WORDS(family_words, MODEL_UNIFORM_FAMILY_TABLE); /* of the others the keys below cannot say the shapes */
 WORDS(norm_words, MODEL_NORM_TABLE);
 WORDS(activation_words, MODEL_ACTIVATION_TABLE);
 WORDS(positions_words, MODEL_POSITIONS_TABLE);
 #undef X
+
+enum { FAMILY_WORDS = sizeof family_words / sizeof family_words[0] };
 
 /* Plain members of an inline object: key, field, range. Read after the family's defaults (or the base model) are in
  * place; those without a default are
@@ -148,6 +150,35 @@ static enum status inline_derive(struct model *model, const struct json *object,
     return STATUS_OK;
 }
 
+/* Neither "family" nor "base" may give layers of several shapes: no key names those. */
+static enum status refuse_several_shapes(const struct json *at, enum model_family family, struct error *error)
+{
+    return json_error(at, error,
+                      "family %s has layers of several shapes, which the keys of an object do not name: allowed is a "
+                      "library name as it is (%s)",
+                      model_family_word(family),
+                      family == MODEL_T5 ? "t5-large-32, t5-large-48" : "swin-huge-32, swin-huge-48");
+}
+
+static enum status inline_family(struct model *model, const struct json *object, struct error *error)
+{
+    struct json at;
+    const char *word = NULL;
+    size_t family = 0;
+    if (json_has(object, "family")) {
+        TRY(json_any(object, "family", &at, error));
+        TRY(json_as_string(&at, &word, error));
+        for (int other = FAMILY_WORDS; other < MODEL_FAMILY_COUNT; other++) {
+            if (strcmp(word, model_family_word((enum model_family)other)) == 0) {
+                return refuse_several_shapes(&at, (enum model_family)other, error);
+            }
+        }
+    }
+    TRY(json_word(object, "family", family_words, FAMILY_WORDS, &family, error));
+    model_family_defaults(model, (enum model_family)family);
+    return STATUS_OK;
+}
+
 static enum status inline_object(struct model *model, const struct json *object, struct error *error)
 {
     TRY(json_known_keys(object, inline_keys, sizeof inline_keys / sizeof inline_keys[0], error));
@@ -165,11 +196,12 @@ static enum status inline_object(struct model *model, const struct json *object,
                               near != NULL ? "; did you mean \"" : "", near != NULL ? near : "",
                               near != NULL ? "\"?" : "");
         }
+        if (!model_is_uniform(model)) {
+            return refuse_several_shapes(&at, model->family, error);
+        }
         model->published_parameters = 0;
     } else {
-        size_t family = 0;
-        TRY(json_word(object, "family", family_words, MODEL_FAMILY_COUNT, &family, error));
-        model_family_defaults(model, (enum model_family)family);
+        TRY(inline_family(model, object, error));
     }
     TRY(inline_words(model, object, error));
 #define X(key, field, min, max) TRY(inline_int(object, key, min, max, &model->field, error));

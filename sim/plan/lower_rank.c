@@ -277,6 +277,28 @@ static uint32_t devices_in_server(const struct lowering *l, const uint32_t *devi
     return here;
 }
 
+/* Recomputation as the policy wants it. */
+static enum status ask_recompute(struct lowering *l, struct rank_state *rank)
+{
+    const struct memory_policy *policy = l->request->policy;
+    uint8_t *modes = arena_array(&l->arena, uint8_t, rank->layer_count);
+    if (policy->choose_recompute == NULL) {
+        return STATUS_OK;
+    }
+    if (modes == NULL) {
+        no_memory(l);
+        return l->status;
+    }
+    for (uint32_t i = 0; i < rank->layer_count; i++) {
+        modes[i] = (uint8_t)rank->layers[i].recompute;
+    }
+    policy->choose_recompute(l, modes);
+    for (uint32_t i = 0; i < rank->layer_count; i++) {
+        rank->layers[i].recompute = (enum recompute_mode)modes[i];
+    }
+    return l->status;
+}
+
 enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, uint32_t c, uint32_t t)
 {
     struct rank_state *rank = arena_array(&l->arena, struct rank_state, 1);
@@ -331,6 +353,7 @@ enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, u
         layer->gradient = place_buffer(l, layer, BUFFER_GRADIENT, layer->gradient_bytes);
         layer->optimizer = place_buffer(l, layer, BUFFER_OPTIMIZER, layer->optimizer_bytes);
     }
+    TRY(ask_recompute(l, rank));
     bucket_buffer(l, rank);
     runtime_buffer(l, rank);
     return l->status;

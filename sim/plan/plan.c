@@ -66,7 +66,7 @@ static enum status check_divides(const char *path, const char *what, int64_t deg
 static enum status check_sequence(const struct plan *plan, const struct model *model, struct error *error)
 {
     const char *path = "$.training.sequence_length";
-    if (model->family == MODEL_VIT && plan->sequence_length != model->max_sequence) {
+    if ((model->family == MODEL_VIT || model->family == MODEL_SWIN) && plan->sequence_length != model->max_sequence) {
         return REFUSE(error, path,
                       "sequence_length is %" PRId64 ": the images of %s make sequences of exactly %" PRId64,
                       plan->sequence_length, model->name, model->max_sequence);
@@ -279,6 +279,14 @@ static void hash_model(const struct model *model, struct hash *hash)
                                 model->image_size, model->patch_size, model_parameters(model) };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         hash_u64(hash, (uint64_t)numbers[i]);
+    }
+    if (!model_is_uniform(model)) { /* apart, so that the others' identities stay */
+        hash_u64(hash, (uint64_t)model->decoder_layers);
+        hash_u64(hash, (uint64_t)model->decoder_sequence);
+        hash_u64(hash, (uint64_t)model->window);
+        for (int stage = 0; stage < MODEL_STAGES; stage++) {
+            hash_u64(hash, (uint64_t)model->stage_layers[stage]);
+        }
     }
     hash_double(hash, model->dropout);
     hash_double(hash, model->attention_dropout);

@@ -55,7 +55,7 @@ int64_t plan_model_stages(const struct plan *plan);
 
 /* Text for people and for files: the keys of a scenario with every default filled in, so that a plan can be pasted into a scenario. */
 void plan_print_json(const struct plan *plan, const struct model *model, struct strbuf *out);
-/* Arrays are allocated in `arena`. Absent keys take the defaults of a scenario (data: 1); ends with plan_check. */
+/* Arrays are allocated in `arena`. Absent keys take the defaults of a scenario (data: 1); ends with plan_check. A key "origin" is passed over: who made the file, for whom (strategies/planners/plan_answer.h). */
 enum status plan_from_json(struct plan *plan, const struct model *model, const struct json *value, struct arena *arena,
                            struct error *error);
 

@@ -298,7 +298,7 @@ enum status plan_from_json(struct plan *plan, const struct model *model, const s
                            struct error *error)
 {
     static const char *const keys[] = { "schema", "model",         "training", "parallel", "recompute",
-                                        "plan",   "memory_policy", "detail",   "fold" };
+                                        "plan",   "memory_policy", "detail",   "fold",     "origin" };
     const char *schema;
     TRY(json_known_keys(value, keys, sizeof keys / sizeof keys[0], error));
     TRY(json_string(value, "schema", &schema, error));

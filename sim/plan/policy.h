@@ -24,6 +24,9 @@ struct memory_policy {
     enum status (*check)(const struct lower_request *request, struct error *error);
     /* A rank opens: its layers are known, nothing is emitted yet. NULL: nothing to prepare. */
     void (*begin_rank)(struct lowering *lowering);
+    /* Change what layers recompute: modes[layers of the rank] (enum recompute_mode) come in as the plan has them; lower_layers has everything but the buffers. Before begin_rank. NULL: as the plan
+     * has it. */
+    void (*choose_recompute)(struct lowering *lowering, uint8_t *modes);
     /* The space that holds a layer's weights, gradients or optimizer states for the whole step (BUFFER_WEIGHT, BUFFER_GRADIENT, BUFFER_OPTIMIZER). NULL: SPACE_DEVICE.
      * SPACE_STORAGE and SPACE_HOST are pageable, SPACE_PINNED is page-locked. Asked before begin_rank. The lowering only charges the space: what kernels need of it on the device,
      * the policy copies there (before_pass, after_pass). */

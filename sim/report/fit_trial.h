@@ -7,7 +7,7 @@
 
 #include "sim/base/json_write.h"
 #include "sim/ir/schedule.h"
-#include "sim/report/fit_search.h"
+#include "sim/core/fit_search.h"
 
 /* A space at its peak. */
 struct fit_space {

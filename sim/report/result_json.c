@@ -2,6 +2,7 @@
 #include "sim/base/json_write.h"
 #include "sim/base/units.h"
 #include "sim/report/link_kind.h"
+#include "sim/report/memory_efficiency.h"
 #include "sim/report/result.h"
 
 static void print_devices(struct json_writer *w, const struct result_input *input)
@@ -138,6 +139,9 @@ void result_print_json(const struct result *result, const struct result_input *i
     }
     jw_string(&w, "schedule_hash", hash_text(&result->schedule_hash, hash));
     jw_uint(&w, "gpus", input->schedule->gpu_count);
+    const struct memory_efficiency efficiency =
+        memory_efficiency_of(input->schedule, input->timeline, result->samples_per_s);
+    memory_efficiency_print(&efficiency, &w);
     jw_uint(&w, "ops", input->schedule->op_count);
     print_devices(&w, input);
     print_breakdown(&w, result, input);

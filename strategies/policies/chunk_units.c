@@ -115,6 +115,8 @@ static void block(struct lister *l)
         norm(l, "attention_norm");
         norm(l, "ffn_norm");
         return;
+    case MODEL_T5:   /* refused before */
+    case MODEL_SWIN: /* refused before */
     case MODEL_FAMILY_COUNT: break;
     }
     check_failed("a model family", __FILE__, __LINE__);
@@ -152,6 +154,7 @@ enum status chunk_units_of_model(struct chunk_units *units, const struct model *
                                  struct arena *arena, struct error *error)
 {
     *units = (struct chunk_units){ 0 };
+    TRY(model_require_uniform(model, error));
     units->items =
         arena_array(arena, struct chunk_unit, (size_t)model->layers * UNITS_PER_LAYER_MAX + UNITS_AT_ENDS_MAX);
     if (units->items == NULL) {

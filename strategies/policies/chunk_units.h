@@ -5,7 +5,9 @@
  * nn.Embedding is marked: with embedding on the CPU it stays outside chunks. A tied output projection owns nothing.
  *
  *     struct chunk_units units;
- *     TRY(chunk_units_of_model(&units, &model, model.vocab, &arena, error));    // memory: the arena's */
+ *     TRY(chunk_units_of_model(&units, &model, model.vocab, &arena, error));    // memory: the arena's
+ *
+ * STATUS_UNSUPPORTED for models whose layers differ (model_is_uniform). */
 #ifndef MEMWALL_STRATEGIES_CHUNK_UNITS_H
 #define MEMWALL_STRATEGIES_CHUNK_UNITS_H
 

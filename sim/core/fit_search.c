@@ -1,5 +1,5 @@
 /* Bisection over an oracle. */
-#include "sim/report/fit_search.h"
+#include "sim/core/fit_search.h"
 
 #include <stdlib.h>
 

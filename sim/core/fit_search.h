@@ -1,4 +1,4 @@
-/* The largest that fits: bisection over an oracle that knows, of one candidate, whether it fits. Pure: no scenario, no simulator (fit_trial.h is the oracle that simulates).
+/* The largest that fits: bisection over an oracle that knows, of one candidate, whether it fits. Pure: no scenario, no simulator (sim/report/fit_trial.h and strategies/planners/oracle.h are oracles that simulate).
  *
  * Candidates are 0 .. count-1 in rising order of what they need; what fits is taken to be monotone: where one fits, all below do.
  *   list      the ends first. Both fit: the last is the answer. The first fits and the last does not: bisection, O(log count) trials. The first does not fit: all are tried, for either
@@ -9,8 +9,8 @@
  *     struct fit_search search = { .count = 17, .oracle = try_model, .context = &trials };
  *     TRY(fit_search_run(&search, &outcome, error));
  *     if (outcome.any) ... outcome.largest ... */
-#ifndef MEMWALL_REPORT_FIT_SEARCH_H
-#define MEMWALL_REPORT_FIT_SEARCH_H
+#ifndef MEMWALL_CORE_FIT_SEARCH_H
+#define MEMWALL_CORE_FIT_SEARCH_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,0 +1,227 @@
+#include "sim/cli/plan_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/base/units.h"
+#include "sim/report/text_table.h"
+
+enum { RUNS_BYTES = 160, FRONT_ROWS_MAX = 12, BAR_WIDTH = 24, STAGES_DRAWN = 16 };
+
+static const char *time_text(double seconds, char *buffer, size_t size)
+{
+    return text_time_ps(ps_nearest_s(seconds), buffer, size);
+}
+
+/* "2-1-4 x12 2-1-4f x4": the strategies of layers first .. first + count - 1. */
+static void run_lengths(const struct planner_choice *choice, int64_t first, int64_t count, char *text, size_t size)
+{
+    text[0] = '\0';
+    for (int64_t i = first; i < first + count && i < (int64_t)choice->layer_count;) {
+        int64_t end = i + 1;
+        while (end < first + count && end < (int64_t)choice->layer_count &&
+               strcmp(choice->layers[end], choice->layers[i]) == 0) {
+            end++;
+        }
+        size_t length = strlen(text);
+        snprintf(text + length, size - length, "%s%s x%" PRId64, length > 0 ? " " : "", choice->layers[i], end - i);
+        i = end;
+    }
+}
+
+/* Stages that are alike stand once. */
+static void stage_table(const struct planner_choice *choice, struct strbuf *out)
+{
+    struct text_table table = { .column_count = 6, .right = 0x1e, .last_width = 60 };
+    text_table_cell(&table, "stage");
+    text_table_cell(&table, "layers");
+    text_table_cell(&table, "time a micro-batch");
+    text_table_cell(&table, "memory GiB");
+    text_table_cell(&table, "left MiB");
+    text_table_cell(&table, "strategies (pipeline-tensor-data)");
+    int64_t layer = 0;
+    for (uint32_t i = 0; i < choice->stage_count;) {
+        const struct planner_stage *stage = &choice->stages[i];
+        char runs[RUNS_BYTES], other[RUNS_BYTES], time[32];
+        run_lengths(choice, layer, stage->layers, runs, sizeof runs);
+        int64_t at = layer + stage->layers;
+        uint32_t end = i + 1;
+        for (; end < choice->stage_count; end++) {
+            const struct planner_stage *next = &choice->stages[end];
+            run_lengths(choice, at, next->layers, other, sizeof other);
+            double memory = next->memory_bytes - stage->memory_bytes, time_s = next->time_s - stage->time_s;
+            bool alike = memory < 1e-3 * stage->memory_bytes && -memory < 1e-3 * stage->memory_bytes &&
+                         time_s < 1e-3 * stage->time_s && -time_s < 1e-3 * stage->time_s;
+            if (next->layers != stage->layers || strcmp(runs, other) != 0 || !alike) {
+                break;
+            }
+            at += next->layers;
+        }
+        if (end - i > 1) {
+            text_table_cell(&table, "%u - %u", i, end - 1);
+        } else {
+            text_table_cell(&table, "%u", i);
+        }
+        text_table_cell(&table, "%" PRId64, stage->layers);
+        text_table_cell(&table, "%s", time_text(stage->time_s, time, sizeof time));
+        text_table_cell(&table, "%.2f", stage->memory_bytes / GIB);
+        text_table_cell(&table, "%.0f", stage->leftover_bytes / 1048576);
+        text_table_cell(&table, "%s", runs);
+        layer = at;
+        i = end;
+    }
+    text_table_print(&table, 2, true, out);
+    text_table_free(&table);
+}
+
+static void bar(struct strbuf *out, double value, double most)
+{
+    int length = most > 0 ? (int)(BAR_WIDTH * value / most + 0.5) : 0;
+    for (int i = 0; i < BAR_WIDTH; i++) {
+        strbuf_char(out, i < length ? '#' : '.');
+    }
+}
+
+/* Stages against time and memory, so that one sees what is out of balance. */
+static void draw_stages(const char *title, const struct planner_stage *stages, uint32_t count, struct strbuf *out)
+{
+    double time = 0, memory = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        time = stages[i].time_s > time ? stages[i].time_s : time;
+        memory = stages[i].memory_bytes > memory ? stages[i].memory_bytes : memory;
+    }
+    strbuf_printf(out, "  %-14s time                      memory\n", title);
+    for (uint32_t i = 0; i < count && i < STAGES_DRAWN; i++) {
+        strbuf_printf(out, "  stage %-3u      ", i);
+        bar(out, stages[i].time_s, time);
+        strbuf_append(out, "  ");
+        bar(out, stages[i].memory_bytes, memory);
+        strbuf_char(out, '\n');
+    }
+    strbuf_char(out, '\n');
+}
+
+static void choice_row(struct text_table *table, const char *what, const struct planner_choice *choice)
+{
+    char time[32];
+    text_table_cell(table, "%s", what);
+    text_table_cell(table, "%s", choice->layer_count > 0 ? choice->layers[0] : "-");
+    if (choice->has_plan) {
+        text_table_cell(table, "%" PRId64, choice->plan.micro_batch);
+        text_table_cell(table, "%" PRId64, choice->plan.virtual_stages);
+        text_table_cell(table, "%" PRId64, choice->plan.zero_stage);
+        text_table_cell(table, "%s", choice->plan.tensor > 1 ? (choice->plan.sequence_parallel ? "yes" : "no") : "-");
+    } else {
+        for (int i = 0; i < 4; i++) {
+            text_table_cell(table, "-");
+        }
+    }
+    text_table_cell(table, "%" PRId64, choice->global_batch);
+    text_table_cell(table, "%s", time_text(choice->step_time_s, time, sizeof time));
+    text_table_cell(table, "%.2f", choice->peak_bytes / GIB);
+    if (choice->is_simulated && choice->simulated.verdict == ORACLE_RAN) {
+        text_table_cell(table, "%s", time_text(choice->simulated.step_time_s, time, sizeof time));
+        text_table_cell(table, "%.2f", (double)choice->simulated.peak_bytes / GIB);
+        text_table_cell(table, "%.4g", choice->simulated.samples_per_s);
+    } else {
+        text_table_cell(table, "-");
+        text_table_cell(table, "-");
+        text_table_cell(table, "%.4g", choice->samples_per_s);
+    }
+}
+
+static void choice_table(const struct planner_result *result, struct strbuf *out)
+{
+    static const char *const head[] = { "",       "layer 0",  "micro", "chunks",         "ZeRO",          "seq.",
+                                        "global", "estimate", "GiB",   "simulated step", "simulated GiB", "samples/s" };
+    struct text_table table = { .column_count = 12, .right = 0xffc };
+    for (uint32_t i = 0; i < table.column_count; i++) {
+        text_table_cell(&table, "%s", head[i]);
+    }
+    choice_row(&table, "best", &result->best);
+    for (uint32_t i = 0; i < result->runner_up_count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%u", i + 2);
+        choice_row(&table, name, &result->runners_up[i]);
+    }
+    for (uint32_t i = 1; i < result->front_count && i <= FRONT_ROWS_MAX; i++) {
+        choice_row(&table, "front", &result->front[i]);
+    }
+    text_table_print(&table, 2, true, out);
+    text_table_free(&table);
+}
+
+static void balance_lines(const struct planner_result *result, struct strbuf *out)
+{
+    const struct planner_choice *best = &result->best;
+    if (best->stage_count < 2) {
+        return;
+    }
+    strbuf_printf(out, "  balance of stages   time alpha_t %.3f, memory alpha_m %.3f (at best %.3f)\n", best->alpha_t,
+                  best->alpha_m, 1 - 1.0 / best->stage_count);
+    if (result->unbalanced != NULL) {
+        char time[32];
+        strbuf_printf(out, "  before balancing    time alpha_t %.3f, memory alpha_m %.3f, %s a step; layers",
+                      result->unbalanced_alpha_t, result->unbalanced_alpha_m,
+                      time_text(result->unbalanced_step_time_s, time, sizeof time));
+        for (uint32_t i = 0; i < result->unbalanced_count; i++) {
+            strbuf_printf(out, " %" PRId64, result->unbalanced[i].layers);
+        }
+        strbuf_char(out, '\n');
+    }
+}
+
+static void one_result(const struct plan_answer_input *input, const struct planner_result *result, struct strbuf *out)
+{
+    char time[32];
+    strbuf_printf(out, "\nBudget %.6g GiB a device\n", result->budget_bytes / GIB);
+    if (!result->found) {
+        strbuf_append(out, "  DOES NOT FIT\n");
+    } else {
+        const struct planner_choice *best = &result->best;
+        bool ran = best->is_simulated && best->simulated.verdict == ORACLE_RAN;
+        strbuf_printf(out, "  step time           %s, %.5g samples/s (global batch %" PRId64 ")%s\n",
+                      time_text(ran ? best->simulated.step_time_s : best->step_time_s, time, sizeof time),
+                      ran ? best->simulated.samples_per_s : best->samples_per_s, best->global_batch,
+                      ran ? ", simulated" : ", by the cost model");
+        if (ran && best->step_time_s > 0) {
+            strbuf_printf(out, "  by the cost model   %s (%+.1f %%)\n", time_text(best->step_time_s, time, sizeof time),
+                          100 * (best->step_time_s / best->simulated.step_time_s - 1));
+        }
+        balance_lines(result, out);
+        strbuf_char(out, '\n');
+        if (best->stage_count > 0) {
+            stage_table(best, out);
+            strbuf_char(out, '\n');
+        }
+        if (best->stage_count > 1) {
+            if (result->unbalanced != NULL) {
+                draw_stages("before", result->unbalanced, result->unbalanced_count, out);
+            }
+            draw_stages("balance", best->stages, best->stage_count, out);
+        }
+        choice_table(result, out);
+    }
+    strbuf_char(out, '\n');
+    for (uint32_t i = 0; i < result->reason_count; i++) {
+        strbuf_printf(out, "  - %s\n", result->reasons[i]);
+    }
+    (void)input;
+}
+
+void plan_text(const struct plan_answer_input *input, struct strbuf *out)
+{
+    const struct planner_answer *answer = input->answer;
+    strbuf_printf(out, "%s on %u GPUs of %s, planner %s\n", input->scenario->model.name, input->scenario->cluster.gpus,
+                  input->scenario->machine.name, input->planner->name);
+    strbuf_printf(out,
+                  "%" PRIu64 " splits: %" PRIu64 " refused, %" PRIu64 " too big by closed form, %" PRIu64
+                  " simulated, in %.2f s%s\n",
+                  answer->configurations, answer->refused, answer->pruned, answer->simulated, input->seconds,
+                  answer->interrupted ? "; INTERRUPTED: the best so far" : "");
+    strbuf_printf(out, "costs: %s\n", answer->cost_model);
+    for (uint32_t i = 0; i < answer->result_count; i++) {
+        one_result(input, &answer->results[i], out);
+    }
+}

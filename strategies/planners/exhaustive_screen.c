@@ -1,0 +1,474 @@
+/* Closed forms of time and memory of a uniform split. */
+#include "strategies/planners/exhaustive_screen.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/base/array.h"
+#include "sim/base/check.h"
+#include "strategies/planners/oracle_pieces.h"
+#include "strategies/planners/planner.h"
+#include "strategies/registry.h"
+
+/* (micro-batch, chunk) pairs between forward and backward on a stage, at the instant when they are most. */
+struct in_flight {
+    uint32_t stages, micro_batches, virtual_stages, stage;
+    uint32_t pairs, first_chunk, last_chunk; /* of all chunks; of chunk 0; of the last chunk */
+};
+
+struct screen {
+    const struct scenario *scenario;
+    struct pieces *pieces;
+    struct {
+        struct in_flight *items;
+        size_t count, capacity;
+    } flights;
+    struct {
+        struct order_step *items;
+        size_t count, capacity;
+    } steps;
+};
+
+/* A point being costed. */
+struct point {
+    const struct screen_point *at;
+    const struct piece_layers *layers;
+    struct piece_group data;
+    int64_t micro_batches, per_stage; /* layers of a small stage */
+    int64_t larger_from;              /* the first stage with one layer more; pipeline: none */
+    double hop_s;
+    bool gathers_once;          /* ZeRO-3 whose weights stay gathered all step long */
+    double gather_s, scatter_s; /* of one transformer layer, in every micro-batch */
+};
+
+enum status screen_open(struct screen **screen, const struct scenario *scenario, struct error *error)
+{
+    *screen = calloc(1, sizeof **screen);
+    if (*screen == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory for a cost model");
+    }
+    (*screen)->scenario = scenario;
+    enum status status = pieces_open(&(*screen)->pieces, scenario, error);
+    if (status != STATUS_OK) {
+        screen_close(*screen);
+        *screen = NULL;
+    }
+    return status;
+}
+
+void screen_close(struct screen *screen)
+{
+    if (screen != NULL) {
+        pieces_close(screen->pieces);
+        array_free(&screen->flights);
+        array_free(&screen->steps);
+        free(screen);
+    }
+}
+
+int64_t screen_stage_layers(int64_t layers, int64_t stages, int64_t index)
+{
+    int64_t remainder = layers % stages;
+    return layers / stages + (index < stages - 1 && index >= stages - 1 - remainder ? 1 : 0);
+}
+
+enum status screen_plan(const struct scenario *scenario, const struct screen_point *point, struct plan *plan,
+                        struct arena *arena, struct error *error)
+{
+    const struct plan *base = &scenario->plan;
+    int64_t stages = point->pipeline * point->virtual_stages;
+    *plan = *base;
+    plan->tensor = point->tensor;
+    plan->pipeline = point->pipeline;
+    plan->data = point->data;
+    plan->micro_batch = point->micro_batch;
+    plan->virtual_stages = point->virtual_stages;
+    plan->zero_stage = point->zero_stage;
+    plan->sequence_parallel = point->sequence_parallel;
+    plan->micro_batches = base->global_batch / (point->data * point->micro_batch);
+    const struct pipeline_order *order = registry_order(point->virtual_stages > 1 ? "interleaved" : "1f1b", error);
+    if (order == NULL) {
+        return STATUS_NOT_FOUND;
+    }
+    snprintf(plan->order, sizeof plan->order, "%s", order->name);
+    parameters_defaults(order->parameters, order->parameter_count, &plan->order_parameters);
+    plan->stage_layers = arena_array(arena, int64_t, (size_t)stages);
+    plan->recompute = arena_array(arena, uint8_t, (size_t)scenario->model.layers);
+    if (plan->stage_layers == NULL || plan->recompute == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
+    }
+    for (int64_t i = 0; i < stages; i++) {
+        plan->stage_layers[i] = screen_stage_layers(scenario->model.layers, stages, i);
+    }
+    memset(plan->recompute, point->recompute, (size_t)scenario->model.layers);
+    return STATUS_OK;
+}
+
+/* ---- in flight ---- */
+
+static enum status walk_order(struct screen *s, struct in_flight *flight, struct error *error)
+{
+    const struct pipeline_order *order = registry_order("interleaved", error);
+    struct order_request request = { .stages = flight->stages,
+                                     .micro_batches = flight->micro_batches,
+                                     .virtual_stages = flight->virtual_stages };
+    CHECK(order != NULL);
+    parameters_defaults(order->parameters, order->parameter_count, &request.parameters);
+    s->steps.count = 0;
+    TRY(array_reserve(&s->steps, order_step_count(order, &request), error));
+    uint32_t count = order->build(&request, flight->stage, s->steps.items);
+    struct in_flight now = { 0 };
+    for (uint32_t i = 0; i < count; i++) {
+        const struct order_step *step = &s->steps.items[i];
+        uint32_t change = step->kind == STEP_FORWARD ? 1 : UINT32_MAX; /* wraps: -1 */
+        now.pairs += change;
+        now.first_chunk += step->chunk == 0 ? change : 0;
+        now.last_chunk += step->chunk == flight->virtual_stages - 1 ? change : 0;
+        if (now.pairs > flight->pairs) {
+            flight->pairs = now.pairs;
+            flight->first_chunk = now.first_chunk;
+            flight->last_chunk = now.last_chunk;
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status in_flight(struct screen *s, const struct point *point, int64_t stage, struct in_flight *flight,
+                             struct error *error)
+{
+    *flight = (struct in_flight){ .stages = (uint32_t)point->at->pipeline,
+                                  .micro_batches = (uint32_t)point->micro_batches,
+                                  .virtual_stages = (uint32_t)point->at->virtual_stages,
+                                  .stage = (uint32_t)stage };
+    if (flight->virtual_stages == 1) { /* 1F1B: what was begun before the first gradient comes back */
+        int64_t most = point->at->pipeline - stage;
+        most = most < point->micro_batches ? most : point->micro_batches;
+        flight->pairs = flight->first_chunk = flight->last_chunk = (uint32_t)most;
+        return STATUS_OK;
+    }
+    for (size_t i = s->flights.count; i-- > 0;) {
+        const struct in_flight *known = &s->flights.items[i];
+        if (known->stages == flight->stages && known->micro_batches == flight->micro_batches &&
+            known->virtual_stages == flight->virtual_stages && known->stage == flight->stage) {
+            *flight = *known;
+            return STATUS_OK;
+        }
+    }
+    TRY(walk_order(s, flight, error));
+    TRY(array_reserve(&s->flights, 1, error));
+    s->flights.items[s->flights.count++] = *flight;
+    return STATUS_OK;
+}
+
+/* ---- a stage ---- */
+
+struct ends {
+    bool embedding, head;
+};
+
+static struct ends stage_ends(const struct point *p, int64_t stage)
+{
+    return (struct ends){ stage == 0, stage == p->at->pipeline - 1 };
+}
+
+static int64_t stage_layers(const struct point *p, int64_t stage)
+{
+    bool larger = stage >= p->larger_from && stage < p->at->pipeline - 1;
+    return p->per_stage * p->at->virtual_stages + (larger ? 1 : 0);
+}
+
+static double stage_parameters(const struct point *p, int64_t stage)
+{
+    const struct piece_layer *of = p->layers->of;
+    struct ends ends = stage_ends(p, stage);
+    double parameters = (double)stage_layers(p, stage) * of[LAYER_TRANSFORMER].parameters;
+    parameters += ends.embedding ? of[LAYER_EMBEDDING].parameters : 0;
+    parameters += ends.head ? of[LAYER_HEAD].parameters : 0;
+    return parameters + (ends.head && p->at->pipeline > 1 ? of[LAYER_HEAD].tied_parameters : 0);
+}
+
+/* Work of one micro-batch on a stage, and transfers that it waits for. */
+static double stage_time_s(const struct screen *s, const struct point *p, int64_t stage)
+{
+    const struct piece_layer *of = p->layers->of, *layer = &of[LAYER_TRANSFORMER];
+    const struct software *software = &s->scenario->software;
+    enum recompute_mode mode = (enum recompute_mode)p->at->recompute;
+    struct ends ends = stage_ends(p, stage);
+    double n = (double)stage_layers(p, stage);
+    double forward = layer->forward_s, backward = layer->recompute_s[mode] + layer->backward_s;
+    double gather = p->gather_s, both = p->gather_s + p->scatter_s;
+    bool overlaps_gather = software->overlap_parameter_gather, overlaps = software->overlap_gradient_reduce;
+    forward = overlaps_gather ? fmax(forward, gather) : forward + gather;
+    backward = overlaps_gather && overlaps ? fmax(backward, both)
+               : overlaps_gather           ? fmax(backward, gather) + p->scatter_s
+                                           : backward + both;
+    double device = n * (forward + backward);
+    double host = n * (layer->forward_host_s + layer->recompute_host_s[mode] + layer->backward_host_s);
+    if (ends.embedding) {
+        device += of[LAYER_EMBEDDING].forward_s + of[LAYER_EMBEDDING].backward_s;
+        host += of[LAYER_EMBEDDING].forward_host_s + of[LAYER_EMBEDDING].backward_host_s;
+    }
+    if (ends.head) {
+        device += of[LAYER_HEAD].forward_s + of[LAYER_HEAD].backward_s;
+        host += of[LAYER_HEAD].forward_host_s + of[LAYER_HEAD].backward_host_s;
+    }
+    double hops = 0;
+    if (!software->overlap_pipeline) {
+        hops = (double)(p->at->virtual_stages * 2 - (ends.embedding ? 1 : 0) - (ends.head ? 1 : 0));
+    }
+    return fmax(device, host + software->micro_batch_host_s) + hops * p->hop_s;
+}
+
+/* Bytes of the stage's saved tensors at the instant when they are most. */
+static double held_bytes(const struct screen *s, const struct point *p, int64_t stage, const struct in_flight *flight)
+{
+    const struct piece_layer *of = p->layers->of;
+    const struct software *software = &s->scenario->software;
+    enum recompute_mode mode = (enum recompute_mode)p->at->recompute;
+    struct ends ends = stage_ends(p, stage);
+    double chunk = (double)stage_layers(p, stage) / (double)p->at->virtual_stages;
+    double each = of[LAYER_TRANSFORMER].saved_bytes[mode], head = of[LAYER_HEAD].saved_bytes[RECOMPUTE_NONE];
+    bool casts = dtype_bytes(s->scenario->plan.precision) < software->weight_bytes &&
+                 software->gathered_bytes < software->weight_bytes && (p->at->zero_stage < 3 || p->data.count == 1);
+    if (casts) { /* weights cast for the forward, kept for the backward */
+        each += mode != RECOMPUTE_FULL ? of[LAYER_TRANSFORMER].parameters * software->gathered_bytes : 0;
+        head += of[LAYER_HEAD].parameters * software->gathered_bytes;
+    }
+    double bytes = flight->pairs * chunk * each;
+    bytes += ends.embedding ? flight->first_chunk * of[LAYER_EMBEDDING].saved_bytes[RECOMPUTE_NONE] : 0;
+    return bytes + (ends.head ? flight->last_chunk * head : 0);
+}
+
+/* The highest of the instants that certainly come when most is held: the forward of the last layer, its backward, and behind a head the backward of the layer before. With chunks the forward
+ * that fills the stage need not be one of the last chunk, but the backward that follows it is. */
+static double scratch_bytes(const struct point *p, int64_t stage, double whole_gradient)
+{
+    const struct piece_layer *layer = &p->layers->of[LAYER_TRANSFORMER], *head = &p->layers->of[LAYER_HEAD];
+    enum recompute_mode mode = (enum recompute_mode)p->at->recompute;
+    double backward = layer->backward_scratch_bytes[mode] + whole_gradient;
+    if (!stage_ends(p, stage).head) {
+        return fmax(layer->forward_scratch_bytes[mode], backward);
+    }
+    double of_head = head->backward_scratch_bytes[RECOMPUTE_NONE];
+    of_head = p->at->virtual_stages == 1 ? fmax(of_head, head->forward_scratch_bytes[RECOMPUTE_NONE]) : of_head;
+    return fmax(of_head, backward - head->saved_bytes[RECOMPUTE_NONE]);
+}
+
+static enum status stage_memory(struct screen *s, const struct point *p, int64_t stage, double *least, double *peak,
+                                struct error *error)
+{
+    const struct software *software = &s->scenario->software;
+    const struct screen_point *at = p->at;
+    const struct piece_layer *layer = &p->layers->of[LAYER_TRANSFORMER];
+    struct in_flight flight;
+    TRY(in_flight(s, p, stage, &flight, error));
+    double parameters = stage_parameters(p, stage), replicas = p->data.count, share = 1 / replicas;
+    int64_t zero = replicas > 1 ? at->zero_stage : 0;
+    double states = parameters * (software->weight_bytes * (zero >= 3 ? share : 1) +
+                                  software->gradient_bytes * (zero >= 2 ? share : 1) +
+                                  (software->master_bytes + software->moments_bytes) * (zero >= 1 ? share : 1));
+    if (software->bucket_copies && replicas > 1 && at->zero_stage == 0) {
+        states += parameters * software->reduce_bytes;
+    }
+    int communicators = (at->tensor > 1) + (replicas > 1) + (at->pipeline > 1);
+    double runtime = planner_runtime_bytes(s->scenario);
+    runtime += software->nccl_buffers ? communicators * piece_communicator_bytes(&s->scenario->machine) : 0;
+    double gradient = fmin(software->gradient_bytes, fmin(software->gathered_bytes, software->reduce_bytes));
+    double whole_gradient = zero >= 2 ? layer->parameters * gradient : 0;
+    double gathered = zero >= 3 ? layer->parameters * software->gathered_bytes : 0;
+    double held = held_bytes(s, p, stage, &flight);
+    *least = states + runtime + held + scratch_bytes(p, stage, whole_gradient + gathered);
+    *peak = *least;
+    if (zero >= 3) {
+        *peak += p->gathers_once ? (double)(stage_layers(p, stage) - 1) * (gathered + whole_gradient)
+                                 : gathered * software->prefetch_layers;
+        *peak += software->staged_collectives ? gathered : 0;
+    }
+    if (zero >= 2 && !p->gathers_once) { /* a bucket that fills while the one before is scattered */
+        double bucket = software->bucket_bytes > 0 && software->reduce_bytes > 0
+                            ? software->bucket_bytes / software->reduce_bytes * software->gradient_bytes
+                            : parameters * software->gradient_bytes;
+        double layers = (double)stage_layers(p, stage) / (double)at->virtual_stages;
+        *peak += fmin(fmax(bucket, whole_gradient), layers * layer->parameters * software->gradient_bytes);
+    }
+    *peak += at->pipeline > 1 ? 2 * layer->boundary_bytes : 0;
+    return STATUS_OK;
+}
+
+/* ---- what is once a step ---- */
+
+/* Reduction of a stage's gradients beyond its own last backward. */
+static enum status reduction_s(struct screen *s, const struct point *p, int64_t stage, double *exposed_s,
+                               struct error *error)
+{
+    const struct software *software = &s->scenario->software;
+    const struct piece_layer *layer = &p->layers->of[LAYER_TRANSFORMER];
+    *exposed_s = 0;
+    if (p->data.count < 2 || (p->at->zero_stage >= 2 && !p->gathers_once)) {
+        return STATUS_OK; /* in every micro-batch: beside the backward */
+    }
+    double n = (double)stage_layers(p, stage), bytes = stage_parameters(p, stage) * software->reduce_bytes, whole_s;
+    enum collective_kind kind = p->at->zero_stage >= 1 ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
+    TRY(pieces_buckets(s->pieces, kind, &p->data, bytes, software->bucket_bytes, &whole_s, error));
+    double window = 0;
+    if (software->overlap_gradient_reduce && !p->gathers_once) {
+        window = (n - 1) / (double)p->at->virtual_stages * (layer->recompute_s[p->at->recompute] + layer->backward_s);
+    }
+    *exposed_s = fmax(whole_s / fmax(1, n), whole_s - window);
+    return STATUS_OK;
+}
+
+/* Stage i ends its last backward earlier than stage 0, by what the stages before it still have to do. */
+static enum status tail_s(struct screen *s, const struct point *p, double *tail, struct error *error)
+{
+    const struct piece_layer *layer = &p->layers->of[LAYER_TRANSFORMER];
+    double backward = (layer->recompute_s[p->at->recompute] + layer->backward_s) * (double)p->per_stage;
+    int64_t last = p->at->pipeline - 1, larger = p->larger_from < last ? p->larger_from : 0;
+    const int64_t stages[] = { 0, larger, last };
+    *tail = 0;
+    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
+        double exposed;
+        TRY(reduction_s(s, p, stages[i], &exposed, error));
+        *tail = fmax(*tail, exposed - (double)stages[i] * backward);
+    }
+    return STATUS_OK;
+}
+
+static enum status end_of_step_s(struct screen *s, const struct point *p, double *end_s, struct error *error)
+{
+    const struct software *software = &s->scenario->software;
+    const struct model *model = &s->scenario->model;
+    const struct screen_point *at = p->at;
+    double most = fmax(stage_parameters(p, 0), stage_parameters(p, at->pipeline - 1));
+    double owned = at->zero_stage >= 1 ? most / p->data.count : most;
+    double state = owned * (software->master_bytes + software->moments_bytes);
+    uint32_t launches = software->optimizer_launches > 0 ? software->optimizer_launches : 1;
+    uint32_t adam_launches = software->fused_optimizer ? launches : launches * (uint32_t)(stage_layers(p, 0) + 1) * 12;
+    double clear = most * (at->zero_stage >= 2 ? 1.0 / p->data.count : 1) * software->gradient_bytes, part;
+    *end_s = pieces_stream_s(s->pieces, KERNEL_ELEMENTWISE, 0, clear, 1);
+    *end_s += pieces_stream_s(s->pieces, KERNEL_OPTIMIZER, owned * software->gradient_bytes, 0, launches);
+    *end_s += fmax(pieces_stream_s(s->pieces, KERNEL_OPTIMIZER, state + owned * software->gradient_bytes,
+                                   state + owned * dtype_bytes(s->scenario->plan.precision), adam_launches),
+                   adam_launches * software->launch_host_s);
+    *end_s += software->step_host_s;
+    if (at->zero_stage >= 1 && at->zero_stage < 3) {
+        TRY(pieces_collective(s->pieces, COLLECTIVE_ALL_GATHER, &p->data,
+                              most * dtype_bytes(s->scenario->plan.precision), &part, error));
+        *end_s += part;
+    }
+    if (model->tied_head && at->pipeline > 1) {
+        const struct piece_group ends = { .count = 2,
+                                          .stride = (uint32_t)((at->pipeline - 1) * at->tensor * at->data),
+                                          .instance_count = (uint32_t)at->tensor,
+                                          .instance_stride = 1 };
+        double elements = (double)model->hidden / (double)at->tensor *
+                          (double)model_padded_vocab(model, at->tensor, software->vocab_multiple);
+        TRY(pieces_collective(s->pieces, COLLECTIVE_ALL_REDUCE, &ends, elements * software->gradient_bytes, &part,
+                              error));
+        *end_s += part;
+    }
+    if (p->gathers_once) { /* every layer, before its first use */
+        double bytes = p->layers->of[LAYER_TRANSFORMER].parameters * software->gathered_bytes;
+        TRY(pieces_collective(s->pieces, COLLECTIVE_ALL_GATHER, &p->data, bytes, &part, error));
+        *end_s += (double)stage_layers(p, 0) * part;
+    }
+    return STATUS_OK;
+}
+
+/* ---- the whole ---- */
+
+static enum status hop_s(struct screen *s, struct point *p, struct error *error)
+{
+    const struct screen_point *at = p->at;
+    const struct software *software = &s->scenario->software;
+    double bytes = p->layers->of[LAYER_TRANSFORMER].boundary_bytes, gather = 0;
+    if (at->pipeline == 1) {
+        return STATUS_OK;
+    }
+    const struct piece_group pair = piece_pair(&s->scenario->cluster, at->tensor, at->data);
+    bool scatter = software->scatter_gather_pipeline && at->tensor > 1 && !at->sequence_parallel;
+    TRY(pieces_collective(s->pieces, COLLECTIVE_SEND_RECV, &pair, scatter ? bytes / (double)at->tensor : bytes,
+                          &p->hop_s, error));
+    if (scatter) {
+        const struct piece_group tensor = piece_tensor_group(&s->scenario->cluster, at->tensor);
+        TRY(pieces_collective(s->pieces, COLLECTIVE_ALL_GATHER, &tensor, bytes, &gather, error));
+    }
+    p->hop_s += gather;
+    return STATUS_OK;
+}
+
+static enum status prepare(struct screen *s, const struct screen_point *at, struct point *p, struct error *error)
+{
+    const struct scenario *scenario = s->scenario;
+    const struct software *software = &scenario->software;
+    int64_t stages = at->pipeline * at->virtual_stages, remainder = scenario->model.layers % stages;
+    *p = (struct point){ .at = at, .data = piece_data_group(at->tensor, at->data) };
+    CHECK(remainder == 0 || at->virtual_stages == 1);
+    p->micro_batches = scenario->plan.global_batch / (at->data * at->micro_batch);
+    p->per_stage = scenario->model.layers / stages;
+    p->larger_from = remainder == 0 ? at->pipeline : at->pipeline - 1 - remainder;
+    TRY(pieces_layers(s->pieces, at->tensor, at->sequence_parallel, at->micro_batch, &p->layers, error));
+    TRY(hop_s(s, p, error));
+    const struct piece_layer *layer = &p->layers->of[LAYER_TRANSFORMER];
+    p->gathers_once = software->keeps_gathered && at->pipeline > 1 && at->zero_stage >= 3 && at->data > 1;
+    if (at->zero_stage >= 3 && !p->gathers_once) {
+        TRY(pieces_collective(s->pieces, COLLECTIVE_ALL_GATHER, &p->data, layer->parameters * software->gathered_bytes,
+                              &p->gather_s, error));
+    }
+    if (at->zero_stage >= 2 && !p->gathers_once) {
+        TRY(pieces_buckets(s->pieces, COLLECTIVE_REDUCE_SCATTER, &p->data, layer->parameters * software->reduce_bytes,
+                           software->bucket_bytes, &p->scatter_s, error));
+    }
+    return STATUS_OK;
+}
+
+/* The stages that differ: first, small ones in the middle, larger ones, last; with how many there are of each. */
+static uint32_t list_kinds(const struct point *p, int64_t stages[4], int64_t counts[4])
+{
+    int64_t last = p->at->pipeline - 1, larger = p->larger_from < last ? last - p->larger_from : 0;
+    uint32_t count = 0;
+    int64_t small = last - 1 - (p->larger_from == 0 ? larger - 1 : larger); /* neither end */
+    stages[count] = 0, counts[count++] = 1;
+    if (small > 0) {
+        stages[count] = 1, counts[count++] = small;
+    }
+    if (larger > 0 && p->larger_from > 0) {
+        stages[count] = p->larger_from, counts[count++] = larger;
+    } else if (larger > 1) {
+        stages[count] = 1, counts[count++] = larger - 1;
+    }
+    if (last > 0) {
+        stages[count] = last, counts[count++] = 1;
+    }
+    return count;
+}
+
+enum status screen_cost(struct screen *s, const struct screen_point *at, struct screen_cost *cost,
+                        struct screen_stage *stages, struct error *error)
+{
+    struct point p;
+    int64_t kinds[4], counts[4];
+    double sum = 0, most = 0, tail, end;
+    TRY(prepare(s, at, &p, error));
+    *cost = (struct screen_cost){ 0 };
+    uint32_t kind_count = list_kinds(&p, kinds, counts);
+    for (uint32_t i = 0; i < kind_count; i++) {
+        double least, peak, time = stage_time_s(s, &p, kinds[i]);
+        TRY(stage_memory(s, &p, kinds[i], &least, &peak, error));
+        sum += time * (double)counts[i];
+        most = fmax(most, time);
+        cost->least_bytes = fmax(cost->least_bytes, least);
+        cost->peak_bytes = fmax(cost->peak_bytes, peak);
+    }
+    TRY(tail_s(s, &p, &tail, error));
+    TRY(end_of_step_s(s, &p, &end, error));
+    double fill = (sum - most) / (double)at->virtual_stages + 2 * (double)(at->pipeline - 1) * p.hop_s;
+    cost->step_time_s = (double)p.micro_batches * most + fill + tail + end;
+    for (int64_t i = 0; stages != NULL && i < at->pipeline; i++) {
+        stages[i].time_s = stage_time_s(s, &p, i);
+        TRY(stage_memory(s, &p, i, &stages[i].least_bytes, &stages[i].peak_bytes, error));
+    }
+    return STATUS_OK;
+}

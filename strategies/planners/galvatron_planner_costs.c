@@ -1,0 +1,95 @@
+/* Layers under Galvatron's strategies, by our own costs. */
+#include "strategies/planners/galvatron_planner_costs.h"
+
+#include <math.h>
+
+#include "sim/base/check.h"
+#include "strategies/planners/planner.h"
+
+struct piece_group layer_tensor_group(const struct galvatron_strategy *s)
+{
+    uint32_t tensor = s->tensor, data = s->data;
+    return s->tensor_consecutive || data == 1
+               ? (struct piece_group){ .count = tensor, .stride = 1, .instance_count = data, .instance_stride = tensor }
+               : (struct piece_group){ .count = tensor, .stride = data, .instance_count = data, .instance_stride = 1 };
+}
+
+struct piece_group layer_data_group(const struct galvatron_strategy *s)
+{
+    uint32_t tensor = s->tensor, data = s->data;
+    return s->tensor_consecutive || tensor == 1
+               ? (struct piece_group){ .count = data, .stride = tensor, .instance_count = tensor, .instance_stride = 1 }
+               : (struct piece_group){ .count = data, .stride = 1, .instance_count = tensor, .instance_stride = data };
+}
+
+static void size_cost(const struct software *software, const struct piece_layer *layer,
+                      const struct galvatron_strategy *strategy, struct layer_cost *cost)
+{
+    enum recompute_mode mode = strategy->recompute ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+    bool sharded = strategy->sharded && strategy->data > 1;
+    cost->state_bytes = layer->parameters * software_state_bytes(software) / (sharded ? (double)strategy->data : 1);
+    cost->held_bytes = layer->saved_bytes[mode];
+    double gathered = sharded ? layer->parameters * software->gathered_bytes : 0;
+    double gradient = sharded ? layer->parameters * software->gradient_bytes : 0;
+    cost->scratch_bytes =
+        fmax(layer->forward_scratch_bytes[mode] + gathered, layer->backward_scratch_bytes[mode] + gathered + gradient);
+}
+
+enum status layer_cost_of(struct pieces *pieces, const struct scenario *scenario, enum layer_kind kind,
+                          const struct galvatron_strategy *strategy, int64_t micro_batch, struct layer_cost *cost,
+                          struct error *error)
+{
+    const struct software *software = &scenario->software;
+    const struct piece_group tensor = layer_tensor_group(strategy), data = layer_data_group(strategy);
+    const struct piece_layers *layers;
+    TRY(pieces_layers_in(pieces, &tensor, scenario->plan.sequence_parallel, micro_batch, &layers, error));
+    const struct piece_layer *layer = &layers->of[kind];
+    bool repeats = strategy->recompute && kind == LAYER_TRANSFORMER;
+    double forward = fmax(layer->forward_s, layer->forward_host_s);
+    double backward = fmax(layer->backward_s + (repeats ? layer->recompute_s[RECOMPUTE_FULL] : 0),
+                           layer->backward_host_s + (repeats ? layer->recompute_host_s[RECOMPUTE_FULL] : 0));
+    *cost = (struct layer_cost){ .forward_s = forward, .backward_s = backward };
+    double bytes = layer->parameters * software->reduce_bytes;
+    if (strategy->sharded && strategy->data > 1) {
+        double gather, scatter;
+        TRY(pieces_collective(pieces, COLLECTIVE_ALL_GATHER, &data, layer->parameters * software->gathered_bytes,
+                              &gather, error));
+        TRY(pieces_buckets(pieces, COLLECTIVE_REDUCE_SCATTER, &data, bytes, software->bucket_bytes, &scatter, error));
+        bool ahead = software->overlap_parameter_gather, beside = software->overlap_gradient_reduce;
+        cost->forward_s = ahead ? fmax(forward, gather) : forward + gather;
+        cost->backward_s = ahead && beside ? fmax(backward, gather + scatter)
+                           : ahead         ? fmax(backward, gather) + scatter
+                                           : backward + gather + scatter;
+    } else {
+        TRY(pieces_buckets(pieces, COLLECTIVE_ALL_REDUCE, &data, bytes, software->bucket_bytes, &cost->reduce_s,
+                           error));
+    }
+    struct galvatron_strategy sized = *strategy;
+    sized.recompute = repeats;
+    size_cost(software, layer, &sized, cost);
+    return STATUS_OK;
+}
+
+enum status layer_change_s(struct pieces *pieces, const struct scenario *scenario,
+                           const struct galvatron_strategy *from, const struct galvatron_strategy *to,
+                           int64_t micro_batch, double *time_s, struct error *error)
+{
+    bool turned = to->tensor == from->tensor && to->tensor > 1 && to->data > 1 &&
+                  to->tensor_consecutive != from->tensor_consecutive;
+    *time_s = 0;
+    if (to->tensor <= from->tensor && !turned) {
+        return STATUS_OK;
+    }
+    const struct piece_group group = layer_tensor_group(to);
+    double bytes = (double)micro_batch * (double)scenario->plan.sequence_length * (double)scenario->model.hidden *
+                   dtype_bytes(scenario->plan.precision);
+    return pieces_collective(pieces, COLLECTIVE_ALL_GATHER, &group, bytes, time_s, error);
+}
+
+double layer_runtime_bytes(const struct scenario *scenario, const struct galvatron_strategy *strategy, bool pipeline)
+{
+    double bytes = planner_runtime_bytes(scenario);
+    int communicators = (strategy->tensor > 1) + (strategy->data > 1) + (pipeline ? 1 : 0);
+    return scenario->software.nccl_buffers ? bytes + communicators * piece_communicator_bytes(&scenario->machine)
+                                           : bytes;
+}

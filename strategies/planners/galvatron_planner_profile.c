@@ -1,0 +1,127 @@
+/* A profile without a profiler. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/base/check.h"
+#include "strategies/planners/galvatron_planner_internal.h"
+
+static const double MIB_BYTES = 1048576;
+/* Slowdown of a backward pass and the reduction beside it, as measured on A100s (facts/galvatron-bmw.md C.6: commit 3318a0b of Hetu-Galvatron). */
+static const double OVERLAP_SLOWDOWN = 1.14598;
+static const double MESSAGE_MIB = 64;
+/* A profiler measures with enough samples that launches do not decide. */
+enum { PROFILE_SAMPLES = 8 };
+
+static enum status layer_profile(struct pieces *pieces, const struct scenario *scenario,
+                                 struct galvatron_layer_profile *layer, struct error *error)
+{
+    const struct model *model = &scenario->model;
+    const struct piece_layers *layers;
+    int64_t samples = PROFILE_SAMPLES;
+    snprintf(layer->name, sizeof layer->name, "layer");
+    layer->count = (uint32_t)model->layers;
+    layer->sequence = (uint32_t)scenario->plan.sequence_length;
+    layer->hidden = (uint32_t)model->hidden;
+    for (uint32_t log = 0; log < GALVATRON_DEGREES && (1u << log) <= scenario->cluster.gpus; log++) {
+        int64_t tensor = 1 << log;
+        if (model->heads % tensor != 0 || model->ffn % tensor != 0 ||
+            (model->kv_heads % tensor != 0 && tensor % model->kv_heads != 0)) {
+            break;
+        }
+        TRY(pieces_layers(pieces, tensor, scenario->plan.sequence_parallel, samples, &layers, error));
+        const struct piece_layer *of = &layers->of[LAYER_TRANSFORMER];
+        layer->activation_mib[log] = of->saved_bytes[RECOMPUTE_NONE] / (double)samples / MIB_BYTES;
+        if (log == 0) {
+            layer->parameter_mib = of->parameters * 4 / MIB_BYTES;
+            layer->recompute_mib = of->saved_bytes[RECOMPUTE_FULL] / (double)samples / MIB_BYTES;
+            layer->forward_ms = fmax(of->forward_s, of->forward_host_s) / (double)samples * 1e3;
+        }
+    }
+    return STATUS_OK;
+}
+
+static void add_end(const struct scenario *scenario, const struct piece_layer *end,
+                    struct galvatron_other_profile *other, bool tied)
+{
+    double parameters = end->parameters + (tied ? end->tied_parameters : 0), samples = PROFILE_SAMPLES;
+    other->state_mib += parameters * software_state_bytes(&scenario->software) / MIB_BYTES;
+    other->activation_mib +=
+        (end->saved_bytes[RECOMPUTE_NONE] + end->backward_scratch_bytes[RECOMPUTE_NONE]) / samples / MIB_BYTES;
+}
+
+static enum status model_profile(struct pieces *pieces, const struct scenario *scenario,
+                                 struct galvatron_model_profile *profile, struct error *error)
+{
+    const struct piece_layers *layers;
+    double samples = PROFILE_SAMPLES;
+    snprintf(profile->name, sizeof profile->name, "%.*s", (int)sizeof profile->name - 1, scenario->model.name);
+    profile->kind_count = 1;
+    profile->mixed = dtype_bytes(scenario->plan.precision) == 2;
+    profile->micro_rule = GALVATRON_MICRO_SIZE;
+    TRY(layer_profile(pieces, scenario, &profile->kinds[0], error));
+    TRY(pieces_layers(pieces, 1, false, PROFILE_SAMPLES, &layers, error));
+    const struct piece_layer *embedding = &layers->of[LAYER_EMBEDDING], *head = &layers->of[LAYER_HEAD];
+    add_end(scenario, embedding, &profile->other, false);
+    add_end(scenario, head, &profile->other, false);
+    add_end(scenario, embedding, &profile->first, false);
+    add_end(scenario, head, &profile->last, true);
+    profile->other_forward_ms =
+        (fmax(embedding->forward_s, embedding->forward_host_s) + fmax(head->forward_s, head->forward_host_s)) /
+        samples * 1e3;
+    return STATUS_OK;
+}
+
+/* ms per MiB of bus volume of an all-reduce. */
+static enum status coefficient(struct pieces *pieces, const struct galvatron_strategy *strategy, double *ms,
+                               struct error *error)
+{
+    const struct piece_group group = layer_tensor_group(strategy);
+    double bus = 2 * (group.count - 1.0) / group.count * MESSAGE_MIB, time_s;
+    TRY(pieces_collective(pieces, COLLECTIVE_ALL_REDUCE, &group, MESSAGE_MIB * MIB_BYTES, &time_s, error));
+    *ms = time_s * 1e3 / bus;
+    return STATUS_OK;
+}
+
+static enum status hardware_profile(struct pieces *pieces, const struct scenario *scenario,
+                                    struct galvatron_hardware_profile *hardware, struct error *error)
+{
+    uint32_t gpus = scenario->cluster.gpus;
+    snprintf(hardware->name, sizeof hardware->name, "%.*s", (int)sizeof hardware->name - 1, scenario->machine.name);
+    hardware->gpus = gpus;
+    hardware->overlap = OVERLAP_SLOWDOWN;
+    for (uint32_t p = 0; (1u << p) <= gpus; p++) {
+        uint32_t stage = gpus >> p;
+        for (uint32_t size = 1; (1u << size) <= stage; size++) {
+            struct galvatron_strategy strategy = {
+                .pipeline = 1u << p, .tensor = 1u << size, .data = stage >> size, .tensor_consecutive = true
+            };
+            TRY(coefficient(pieces, &strategy, &hardware->all_reduce[p][size][1], error));
+            strategy.tensor_consecutive = false;
+            TRY(coefficient(pieces, &strategy, &hardware->all_reduce[p][size][0], error));
+        }
+        if (p > 0) {
+            const struct piece_group pair = piece_pair(&scenario->cluster, 1, stage);
+            double time_s;
+            TRY(pieces_collective(pieces, COLLECTIVE_SEND_RECV, &pair, MESSAGE_MIB * MIB_BYTES, &time_s, error));
+            hardware->p2p[p] = time_s * 1e3 / MESSAGE_MIB;
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status galvatron_profile_of_scenario(const struct scenario *scenario, struct galvatron_model_profile *model,
+                                          struct galvatron_hardware_profile *hardware, struct error *error)
+{
+    struct pieces *pieces;
+    *model = (struct galvatron_model_profile){ 0 };
+    *hardware = (struct galvatron_hardware_profile){ 0 };
+    TRY(galvatron_check_gpus(scenario->cluster.gpus, error));
+    TRY(pieces_open(&pieces, scenario, error));
+    enum status status = model_profile(pieces, scenario, model, error);
+    if (status == STATUS_OK) {
+        status = hardware_profile(pieces, scenario, hardware, error);
+    }
+    pieces_close(pieces);
+    return status;
+}

@@ -1,0 +1,95 @@
+/* Planner `pipedream`: PipeDream's dynamic programme (pipedream_search.h) on the scenario's own profile. */
+#include "sim/base/check.h"
+#include "strategies/planners/pipedream_search.h"
+#include "strategies/planners/pipeline_profile_plans.h"
+#include "strategies/planners/planners.h"
+
+enum { P_MEMORY_TEST, P_COMPRESSION };
+static const struct parameter PARAMETERS[] = {
+    [P_MEMORY_TEST] = { .name = "memory_test",
+                        .type = PARAMETER_BOOL,
+                        .unit = "",
+                        .fallback = 0,
+                        .help = "its optimizer's own memory test against the first budget (asks nothing of the last "
+                                "stage)" },
+    [P_COMPRESSION] = { .name = "compression",
+                        .type = PARAMETER_REAL,
+                        .unit = "",
+                        .minimum = 0,
+                        .maximum = 1e6,
+                        .fallback = 0,
+                        .help = "activation compression ratio; 0: transfers between stages do not count, as shipped" },
+};
+
+static struct pipedream_request request_of(const struct pipeline_case *c, int64_t workers, int64_t replicas)
+{
+    return (struct pipedream_request){
+        .profile = c->profile,
+        .workers = (uint32_t)workers,
+        .bandwidth_bytes_per_s = c->replicas > 1 ? c->reduce_bytes_per_s : c->transfer_bytes_per_s,
+        .memory_bytes = c->parameters->value[P_MEMORY_TEST] > 0.5 ? c->budget_bytes : 0,
+        .compression = c->parameters->value[P_COMPRESSION],
+        .replicas = (uint32_t)replicas,
+    };
+}
+
+/* A replica's micro-batch is a minibatch of PipeDream: a step of M of them on each of r replicas has M r. */
+static double step_of(const struct pipeline_case *c, double bottleneck_s)
+{
+    return bottleneck_s * (double)(c->micro_batches * c->replicas);
+}
+
+static enum status partition(const struct pipeline_case *c, struct pipeline_split *split, double *step_s, bool *found,
+                             struct arena *arena, struct error *error)
+{
+    const struct pipedream_request request = request_of(c, c->pipeline * c->replicas, c->replicas);
+    struct pipedream_answer answer;
+    TRY(pipedream_search(&request, &answer, arena, error));
+    *found = answer.found;
+    *split = answer.split;
+    *step_s = step_of(c, answer.bottleneck_s);
+    return STATUS_OK;
+}
+
+/* What the programme would choose were replicas free. */
+static enum status remark(const struct pipeline_case *c, int64_t workers, const char **note, struct arena *arena,
+                          struct error *error)
+{
+    const struct pipedream_request request = request_of(c, workers, 0);
+    struct pipedream_answer answer;
+    struct error limit = { 0 };
+    enum status status = pipedream_search(&request, &answer, arena, &limit);
+    if (status != STATUS_OK || !answer.found) {
+        return status == STATUS_NO_MEMORY ? error_set(error, status, "%s", limit.message) : STATUS_OK;
+    }
+    *note =
+        arena_printf(arena,
+                     "with any number of replicas a stage (which a memwall plan cannot say) the programme takes %u "
+                     "stage%s, the first of %u layers on %u replicas: %.6g s a step by its own rule",
+                     answer.split.stage_count, answer.split.stage_count == 1 ? "" : "s", answer.split.stages[0].count,
+                     answer.split.stages[0].replicas, step_of(c, answer.bottleneck_s));
+    return *note == NULL ? error_set(error, STATUS_NO_MEMORY, "out of memory planning") : STATUS_OK;
+}
+
+static const struct pipeline_rule RULE = {
+    .order = "1f1b",
+    .cost_model = "PipeDream's: the slowest stage, (compute + 4 (r - 1) W / (bandwidth r)) / r a minibatch, no fill or "
+                  "drain",
+    .partition = partition,
+    .remark = remark,
+};
+
+static enum status search(const struct planner_request *request, struct planner_answer *answer, struct error *error)
+{
+    return pipeline_plans_search(request, answer, &RULE, error);
+}
+
+const struct planner planner_pipedream = {
+    .abi = PLANNER_ABI,
+    .name = "pipedream",
+    .summary = "PipeDream's dynamic programme over layers and workers; plans run as 1F1B with a flush",
+    .paper = "Narayanan et al., SOSP 2019, as its shipped optimizer computes it",
+    .parameters = PARAMETERS,
+    .parameter_count = sizeof PARAMETERS / sizeof PARAMETERS[0],
+    .search = search,
+};

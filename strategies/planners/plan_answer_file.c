@@ -1,0 +1,284 @@
+/* Plan files: identity, writing, loading. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/base/check.h"
+#include "sim/base/json.h"
+#include "sim/base/json_write.h"
+#include "strategies/planners/plan_answer.h"
+
+enum { PLAN_FILE_BYTES_MAX = 4 << 20 };
+
+/* ---- identity ---- */
+
+struct hash plan_model_hash(const struct model *m)
+{
+    struct hash hash = hash_start();
+    const int64_t numbers[] = {
+        m->family,
+        m->norm,
+        m->activation,
+        m->positions,
+        m->layers,
+        m->hidden,
+        m->heads,
+        m->kv_heads,
+        m->head_size,
+        m->ffn,
+        m->vocab,
+        m->max_sequence,
+        m->position_rows,
+        m->segment_types,
+        m->tied_head,
+        m->lm_head,
+        m->qkv_bias,
+        m->projection_bias,
+        m->ffn_bias,
+        m->norm_bias,
+        m->head_bias,
+        m->final_norm,
+        m->causal,
+        m->parallel_residual,
+        m->pooler,
+        m->mlm_head,
+        m->image_size,
+        m->patch_size,
+        m->channels,
+        m->classes,
+        model_parameters(m),
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        hash_u64(&hash, (uint64_t)numbers[i]);
+    }
+    if (!model_is_uniform(m)) { /* apart, so that the others' identities stay */
+        hash_u64(&hash, (uint64_t)m->decoder_layers);
+        hash_u64(&hash, (uint64_t)m->decoder_sequence);
+        hash_u64(&hash, (uint64_t)m->window);
+        for (int stage = 0; stage < MODEL_STAGES; stage++) {
+            hash_u64(&hash, (uint64_t)m->stage_layers[stage]);
+        }
+    }
+    hash_double(&hash, m->dropout);
+    hash_double(&hash, m->attention_dropout);
+    return hash;
+}
+
+static void hash_curves(const struct machine *machine, struct hash *hash)
+{
+    for (uint32_t i = 0; i < machine->curve_count; i++) {
+        const struct machine_collective_curve *curve = &machine->curves[i];
+        hash_u64(hash, curve->kind);
+        hash_u64(hash, curve->ranks);
+        hash_u64(hash, curve->nodes);
+        for (int power = 10; power <= 32; power += 2) { /* 1 KiB .. 4 GiB */
+            hash_double(hash, curve_at(&curve->curve, ldexp(1, power)));
+        }
+    }
+}
+
+struct hash plan_machine_hash(const struct machine *machine)
+{
+    struct hash hash = hash_start();
+    for (uint32_t i = 0; i < machine_field_count(); i++) {
+        struct machine_field_value value;
+        machine_field_get(machine, i, &value);
+        hash_text_field(&hash, value.key);
+        if (value.text != NULL) {
+            hash_text_field(&hash, value.text);
+        } else {
+            hash_double(&hash, value.value);
+        }
+    }
+    hash_u64(&hash, machine->gpu_count);
+    for (uint32_t i = 0; i < machine->part_count; i++) {
+        hash_u64(&hash, machine->parts[i].kind);
+        hash_text_field(&hash, machine->parts[i].id);
+        hash_double(&hash, machine->parts[i].capacity_bytes);
+    }
+    for (uint32_t i = 0; i < machine->link_count; i++) {
+        const struct machine_link *link = &machine->links[i];
+        hash_u64(&hash, (uint64_t)link->kind << 48 | (uint64_t)link->a << 24 | link->b);
+        hash_double(&hash, link->bytes_per_s);
+        hash_double(&hash, link->back_bytes_per_s);
+        hash_double(&hash, link->latency_s);
+    }
+    hash_curves(machine, &hash);
+    return hash;
+}
+
+/* ---- writing ---- */
+
+void plan_answer_file(const struct plan_answer_input *input, const struct planner_result *result, struct strbuf *out)
+{
+    struct strbuf plan = { 0 };
+    CHECK(result->found && result->best.has_plan);
+    plan_print_json(&result->best.plan, &input->scenario->model, &plan);
+    if (plan.failed) {
+        out->failed = true;
+        strbuf_free(&plan);
+        return;
+    }
+    size_t end = plan.length; /* the plan's own text up to its last brace, then one more key */
+    while (end > 0 && plan.text[end - 1] != '}') {
+        end--;
+    }
+    CHECK(end > 0);
+    end--;
+    while (end > 0 && (plan.text[end - 1] == '\n' || plan.text[end - 1] == ' ')) {
+        end--;
+    }
+    char text[HASH_TEXT_BYTES];
+    struct hash model = plan_model_hash(&input->scenario->model),
+                machine = plan_machine_hash(&input->scenario->machine);
+    strbuf_append_n(out, plan.text, end);
+    strbuf_append(out, ",\n \"origin\": ");
+    struct json_writer w = { .out = out, .compact = true };
+    jw_object(&w, NULL);
+    jw_string(&w, "planner", input->planner->name);
+    jw_string(&w, "model_hash", hash_text(&model, text));
+    jw_string(&w, "machine", input->scenario->machine.name);
+    jw_string(&w, "machine_hash", hash_text(&machine, text));
+    jw_real(&w, "budget_bytes", result->budget_bytes);
+    jw_real(&w, "step_time_s",
+            result->best.is_simulated ? result->best.simulated.step_time_s : result->best.step_time_s);
+    jw_array(&w, "reasons");
+    for (uint32_t i = 0; i < result->reason_count; i++) {
+        jw_string(&w, NULL, result->reasons[i]);
+    }
+    jw_end(&w);
+    jw_end(&w);
+    strbuf_append(out, "\n}\n");
+    strbuf_free(&plan);
+}
+
+/* ---- loading ---- */
+
+bool plan_answer_takes_set(const char *set)
+{
+    static const char *const heads[] = {
+        "training", "parallel", "recompute", "memory_policy", "plan", "detail", "fold"
+    };
+    size_t length = strcspn(set, ".=");
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        if (strlen(heads[i]) == length && strncmp(set, heads[i], length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum status apply_set(struct json_document *document, const char *set, struct error *error)
+{
+    const char *equals = strchr(set, '=');
+    if (equals == NULL) {
+        return error_at(error, STATUS_BAD_INPUT, "--set", NULL, "expected PATH=VALUE, found \"%.128s\"", set);
+    }
+    char *path = strndup(set, (size_t)(equals - set));
+    if (path == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory reading --set");
+    }
+    enum status status = json_set(document, path, equals + 1, error);
+    free(path);
+    return status;
+}
+
+static enum status check_hash(const struct json *origin, const char *key, const struct hash *mine, const char *what,
+                              const char *theirs, const char *name, struct error *error)
+{
+    const char *found;
+    char text[HASH_TEXT_BYTES];
+    struct json at;
+    TRY(json_string_or(origin, key, "", &found, error));
+    if (found[0] == '\0' || strcmp(found, hash_text(mine, text)) == 0) {
+        return STATUS_OK;
+    }
+    TRY(json_any(origin, key, &at, error));
+    return json_error(
+        &at, error,
+        "the plan was made for another %s (%s, hash %.12s...) than the scenario's (%s, hash %.12s...): plan "
+        "anew, or take \"origin\" out if it is meant",
+        what, theirs, found, name, text);
+}
+
+static enum status check_origin(const struct scenario *scenario, const struct json *root, struct error *error)
+{
+    static const char *const keys[] = { "planner",      "model_hash",  "machine", "machine_hash",
+                                        "budget_bytes", "step_time_s", "reasons" };
+    struct json origin, at;
+    const char *model, *machine;
+    struct hash model_hash = plan_model_hash(&scenario->model), machine_hash = plan_machine_hash(&scenario->machine);
+    TRY(json_string_or(root, "model", scenario->model.name, &model, error));
+    TRY(json_object_optional(root, "origin", &origin, error));
+    if (origin.node == NULL) {
+        if (strcmp(model, scenario->model.name) != 0) {
+            TRY(json_any(root, "model", &at, error));
+            return json_error(&at, error, "the plan is for model \"%.64s\", the scenario's is \"%s\"", model,
+                              scenario->model.name);
+        }
+        return STATUS_OK;
+    }
+    TRY(json_known_keys(&origin, keys, sizeof keys / sizeof keys[0], error));
+    TRY(json_string_or(&origin, "machine", "?", &machine, error));
+    TRY(check_hash(&origin, "model_hash", &model_hash, "model", model, scenario->model.name, error));
+    return check_hash(&origin, "machine_hash", &machine_hash, "machine", machine, scenario->machine.name, error);
+}
+
+static enum status check_gpus(const struct scenario *scenario, const struct plan *plan, const struct json *root,
+                              struct error *error)
+{
+    struct json at;
+    int64_t gpus = plan->tensor * plan->context * plan->pipeline * plan->data;
+    if (gpus == (int64_t)scenario->cluster.gpus) {
+        return STATUS_OK;
+    }
+    TRY(json_any_optional(root, "parallel", &at, error));
+    return json_error(at.node != NULL ? &at : root, error,
+                      "the plan is for %" PRId64 " GPUs (tensor %" PRId64 " x context %" PRId64 " x pipeline %" PRId64
+                      " x data %" PRId64 "), the scenario has %" PRIu32,
+                      gpus, plan->tensor, plan->context, plan->pipeline, plan->data, scenario->cluster.gpus);
+}
+
+static enum status load(struct scenario *scenario, struct json_document *document, struct error *error)
+{
+    struct json root;
+    struct plan plan;
+    json_root(document, &root);
+    if (json_type(&root) != JSON_OBJECT) {
+        return json_error(&root, error, "expected a plan (\"memwall.plan/1\"), found %s",
+                          json_type_word(json_type(&root)));
+    }
+    const char *schema;
+    TRY(json_string_or(&root, "schema", "", &schema, error));
+    if (strcmp(schema, "memwall.plan/1") != 0) {
+        return json_error(&root, error, "not a plan: its schema is \"%.64s\", a plan file has \"memwall.plan/1\"",
+                          schema);
+    }
+    TRY(check_origin(scenario, &root, error));
+    TRY(plan_from_json(&plan, &scenario->model, &root, &scenario->arena, error));
+    TRY(check_gpus(scenario, &plan, &root, error));
+    if (!(scenario->machine.gpu.peak_flops[plan.precision] > 0)) {
+        return json_error(&root, error, "the GPU %s does not compute in %s", scenario->machine.gpu.model,
+                          dtype_word(plan.precision));
+    }
+    scenario->plan = plan;
+    return STATUS_OK;
+}
+
+enum status plan_answer_load(struct scenario *scenario, const char *file, const char *const *sets, uint32_t set_count,
+                             struct error *error)
+{
+    struct json_document *document = NULL;
+    TRY(json_load(&document, file, PLAN_FILE_BYTES_MAX, error));
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < set_count && status == STATUS_OK; i++) {
+        status = plan_answer_takes_set(sets[i]) ? apply_set(document, sets[i], error) : STATUS_OK;
+    }
+    if (status == STATUS_OK) {
+        status = load(scenario, document, error);
+    }
+    json_free(document);
+    return status;
+}

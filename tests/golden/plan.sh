@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# memwall plan: exit codes, keys, what is refused; memwall run --plan: a plan runs as it was said to, edited by hand, and not for others. usage: plan.sh BINARY
+. "$(dirname "$0")/command.bash"
+
+cat >"$folder/s.json" <<'JSON'
+{ "schema": "memwall.scenario/1", "model": "bert-huge-32", "machine": "box-8x-titan-rtx", "training": { "global_batch": 32 } }
+JSON
+s=$folder/s.json
+
+# ---- the answer ----
+run 0 plan "$s" --planner exhaustive --budget-gib 8,12,16,20 --top 4 --out "$folder/plan.json" --json --quiet
+for key in '"schema": "memwall.planning/1"' '"samples_per_s":' '"global_batch": 32' '"pipeline":' '"partition":' '"layers":' '"leftover_mib":' '"simulated":' '"runners_up":' \
+    '"alpha_t":' '"alpha_m":' '"reasons":' '"planner": "exhaustive"' '"model_hash":' '"machine_hash":' '"front":'; do
+    holds "$key"
+done
+if command -v python3 >/dev/null; then
+    python3 - "$folder/out" "$folder" <<'PY'
+import json, sys
+results = json.load(open(sys.argv[1]))
+assert [r["budget_gib"] for r in results] == [8, 12, 16, 20]
+for before, after in zip(results, results[1:]):
+    assert after["simulated"]["step_time_s"] <= before["simulated"]["step_time_s"]
+for r in results:
+    assert sum(r["partition"]) == 32 and len(r["layers"]) == 32 and len(r["leftover_mib"]) == r["pipeline"]
+    assert len(r["runners_up"]) == 4 and r["simulated"]["peak_bytes"] <= r["budget_gib"] * 2**30
+    assert all(u["simulated"]["fits"] for u in r["runners_up"])
+    plan = json.load(open("%s/plan-%dgib.json" % (sys.argv[2], r["budget_gib"])))
+    origin = plan.pop("origin")
+    assert plan == r["plan"] and origin["model_hash"] == r["model_hash"] and origin["machine_hash"] == r["machine_hash"]
+open(sys.argv[2] + "/step", "w").write(repr(results[3]["simulated"]["step_time_s"]))
+PY
+    expect "  the figures agree with each other and with the files" $?
+fi
+run 0 plan "$s" --planner exhaustive --budget-gib 20 --out "$folder/plan.json" --quiet
+holds "^Budget 20 GiB a device"
+holds "^  step time .* simulated"
+holds "strategies (pipeline-tensor-data)"
+holds "  - the next best, .*, would cost .* % more time"
+
+# ---- a plan runs ----
+run 0 run "$s" --plan "$folder/plan.json" --json --quiet
+if command -v python3 >/dev/null; then
+    python3 - "$folder/out" "$folder/step" <<'PY'
+import json, sys
+assert repr(json.load(open(sys.argv[1]))["step_time_s"]) == open(sys.argv[2]).read()
+PY
+    expect "  run --plan takes the time that plan said" $?
+fi
+run 0 run "$s" --plan "$folder/plan.json" --set recompute=full --json --quiet
+sed 's/"zero_stage": 0/"zero_stage": 1/' "$folder/plan.json" >"$folder/edited.json"
+run 0 run "$s" --plan "$folder/edited.json" --json --quiet
+sed 's/"bert-huge-32"/"bert-huge-48"/' "$s" >"$folder/other.json"
+run 1 run "$folder/other.json" --plan "$folder/plan.json"
+complains "plan.json:[0-9]*: .*: the plan was made for another model (bert-huge-32"
+sed 's/box-8x-titan-rtx/box-8x-rtx3090/' "$s" >"$folder/other.json"
+run 1 run "$folder/other.json" --plan "$folder/plan.json"
+complains "the plan was made for another machine (box-8x-titan-rtx"
+run 1 run "$s" --set gpus=4 --plan "$folder/plan.json"
+complains "the plan is for 8 GPUs .*, the scenario has 4"
+run 1 run "$s" --plan "$s"
+complains "memwall.plan/1"
+run 1 run "$s" --plan "$folder/nothing.json"
+complains "nothing.json"
+
+# ---- no plan ----
+run 2 plan "$s" --budget-gib 1.1 --json --quiet
+holds '"found": false'
+holds '"smallest_budget_gib":'
+run 2 plan "$s" --set model=gpt3-175b
+holds "DOES NOT FIT"
+holds "the smallest budget that would do is"
+run 1 plan "$s" --budget-gib 0.2
+complains "below the runtime line"
+run 1 plan "$s" --budget-gib 8,100
+complains "100 GiB a device: a TITAN RTX of box-8x-titan-rtx has 23.6.* GiB usable"
+run 1 plan "$s" --budget-gib 8,,12
+complains "expected GiB with commas between"
+run 1 plan "$s" --planner exhaustion
+complains 'unknown planner "exhaustion"; did you mean "exhaustive"?'
+run 1 plan "$s" --planner max-batch --space full
+complains 'planner max-batch has no parameter "space"'
+run 1 plan "$s" --space 4d
+complains 'did you mean "3d"'
+run 1 plan "$s" --variant simulate=0
+complains "from 1 to 100000"
+run 1 plan "$s" --set gpus=7 --set training.global_batch=7 --space tp
+complains 'no split of 7 GPUs in space "tp"'
+run 0 plan "$s" --set gpus=7 --set training.global_batch=7 --quiet
+holds "^Budget"
+run 1 plan "$s" --set parallel.tensor=16
+complains "does not divide the number of gpus, 8"
+
+# ---- max-batch ----
+run 0 plan "$s" --planner max-batch --set parallel.tensor=2 --json --quiet
+holds '"planner": "max-batch"'
+run 0 list planners
+holds "^exhaustive "
+holds "^max-batch "
+
+[ "$failures" = 0 ]
