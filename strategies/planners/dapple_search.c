@@ -89,9 +89,9 @@ static enum status keep(struct search *search, const struct label *label, struct
     if (least_s(search) + label->transfers_s + label->exposed_s >= search->best_s) {
         return STATUS_OK;
     }
-    CHECK(*head == NONE || search->labels.items != NULL);
-    for (uint32_t at = *head; at != NONE; at = search->labels.items[at].next) {
-        if (dominates(&search->labels.items[at], label)) {
+    const struct label *labels = search->labels.items;
+    for (uint32_t at = *head; labels != NULL && at != NONE; at = labels[at].next) {
+        if (dominates(&labels[at], label)) {
             return STATUS_OK;
         }
     }
