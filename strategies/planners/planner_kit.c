@@ -34,10 +34,7 @@ const struct planner *planner_find(const char *name, struct error *error)
 
 double planner_runtime_bytes(const struct scenario *scenario)
 {
-    const struct software *software = &scenario->software;
-    double bytes = software->context_bytes + software->workspace_bytes;
-    return software->runtime_memory ? bytes + scenario->machine.context_bytes + scenario->machine.blas_workspace_bytes
-                                    : bytes;
+    return software_runtime_bytes(&scenario->software, &scenario->machine);
 }
 
 /* Planners count with one split of all layers, or choose the splits themselves. */
