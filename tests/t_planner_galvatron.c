@@ -49,6 +49,7 @@ static void test_v1_rows(void)
             { 75.434899, 152, 1, 99 } } },
     };
     const double budgets[] = { 8 * GIB, 12 * GIB, 16 * GIB, 20 * GIB };
+    int mixed = 0;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct scenario scenario;
         struct planner_answer answer;
@@ -62,6 +63,10 @@ static void test_v1_rows(void)
                 EXPECT_REAL(result->best.samples_per_s, cases[i].rows[k].samples_per_s, 1e-5);
                 EXPECT_INT(result->best.global_batch, cases[i].rows[k].batch);
                 EXPECT_INT(result->best.pipeline, cases[i].rows[k].pipeline);
+                /* whatever the splits of its layers, the plan is one of ours and runs */
+                EXPECT(result->best.has_plan && result->best.is_simulated);
+                EXPECT_INT(result->best.simulated.verdict, ORACLE_RAN);
+                mixed += result->best.has_plan && result->best.plan.layers != NULL;
                 EXPECT_REAL(result->best.stages[0].leftover_bytes / 1048576, cases[i].rows[k].leftover_mib, 0);
             } else {
                 EXPECT(result->smallest_budget_bytes > budgets[k]);
@@ -70,6 +75,8 @@ static void test_v1_rows(void)
         planner_answer_free(&answer);
         scenario_free(&scenario);
     }
+    printf("  %d plans whose layers are split differently\n", mixed);
+    EXPECT(mixed >= 6);
 }
 
 /* Every variant's plan is a plan: it runs, and the cost model's memory is not below the simulator's by more than the rounding of a MiB a layer. */

@@ -152,6 +152,8 @@ static enum status prepare(struct lowering *l)
     l->data = (uint32_t)plan->data;
     l->context = (uint32_t)plan->context;
     l->replicas = l->data * l->context;
+    l->stage_devices = l->replicas * l->tensor;
+    l->scatters = request->software->scatter_gather_pipeline && !plan->sequence_parallel;
     l->fold = plan->fold;
     l->order_request = (struct order_request){
         .stages = l->stages,
@@ -160,28 +162,8 @@ static enum status prepare(struct lowering *l)
         .parameters = plan->order_parameters,
     };
     TRY(order_check(request->order, &l->order_request, l->error));
-    struct layer_shape shape = {
-        .micro_batch = plan->micro_batch,
-        .sequence = plan->sequence_length,
-        .tensor = plan->tensor,
-        .sequence_parallel = plan->sequence_parallel,
-        .context = plan->context,
-        .dtype = plan->precision,
-        .padded_vocab = model_padded_vocab(request->model, plan->tensor, request->software->vocab_multiple),
-        .flash_attention = request->software->flash_attention,
-        .fused_kernels = request->software->fused_kernels,
-        .separate_backward_weight = request->order->splits_backward,
-        .selective_ops = request->software->selective_ops,
-        .loss = request->software->loss,
-        .gradient_bytes = (int64_t)request->software->gradient_bytes,
-    };
-    for (uint32_t kind = 0; kind < LAYER_KIND_COUNT; kind++) {
-        TRY(layer_graph_build(&l->graphs[kind], request->model, (enum layer_kind)kind, &shape, &l->arena, l->error));
-    }
-    double boundary = l->graphs[LAYER_TRANSFORMER].boundary_bytes;
-    bool scatter = request->software->scatter_gather_pipeline && l->tensor > 1 && !plan->sequence_parallel;
-    l->boundary_send_bytes = scatter ? boundary / l->tensor : boundary;
-    size_t instances = l->fold ? 1 : (size_t)l->replicas * l->tensor;
+    TRY(lowering_layouts(l));
+    size_t instances = l->fold ? 1 : l->stage_devices;
     size_t transfers = instances * l->stages * l->virtual_stages * l->micro_batches;
     l->forward_matches = ids(l, transfers);
     l->backward_matches = ids(l, transfers);
@@ -196,7 +178,7 @@ static enum status prepare(struct lowering *l)
 static enum status build_ranks(struct lowering *l)
 {
     for (uint32_t stage = 0; stage < l->stages; stage++) {
-        uint32_t instances = l->fold ? 1 : l->replicas * l->tensor;
+        uint32_t instances = l->fold ? 1 : l->stage_devices;
         for (uint32_t i = 0; i < instances; i++) {
             uint32_t replica = i / l->tensor;
             TRY(lowering_open_rank(l, stage, replica / l->context, replica % l->context, i % l->tensor));

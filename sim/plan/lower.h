@@ -4,7 +4,8 @@
  *     TRY(lower_schedule(&request, &schedule, error));
  *
  * Ranks. GPU number = ((stage * data + d) * context + c) * tensor + t: tensor-parallel neighbours are nearest, as in Megatron (Narayanan et al. 2021, section 3). With
- * plan->fold one rank a stage is built and stands for all (d, c, t).
+ * plan->fold one rank a stage is built and stands for all (d, c, t). Where layers are split differently (plan->layers) each has its own groups over the devices of the stage, and
+ * what moves between neighbours is in sim/plan/plan_layers.h; it counts as tensor-parallel communication, the copies of slices as forward and backward.
  *
  * A pass of a layer becomes: [gather of its weights (ZeRO-3)], compute ops and tensor-parallel collectives in order, [gradient bucket]. How finely is plan->detail:
  * `op` one op a kernel; `layer` one op a run of kernels between collectives; `stage` one op a chunk's pass, where nothing outside can see inside. */
@@ -43,6 +44,9 @@ struct lower_layer {
     uint32_t chunk;
     const struct layer_graph *graph;
     enum recompute_mode recompute;
+    uint32_t layout; /* which of the plan's different splits; 0 where all layers are split alike */
+    uint32_t tensor, replicas,
+        zero_stage;    /* of this layer: tensor-parallel and data-parallel group sizes, ZeRO stage */
     double parameters; /* held in compute precision while the layer runs (whole layer, after TP) */
     /* That this device updates: parameters / data-parallel size when ZeRO shards the optimizer. Bytes of each are the software's (weight_bytes, gradient_bytes, ...). */
     double owned_parameters;
@@ -74,7 +78,8 @@ void lower_fail(struct lowering *lowering, enum status status, const char *forma
     __attribute__((format(printf, 3, 4)));
 
 uint32_t lower_stage(const struct lowering *lowering);
-uint32_t lower_data_size(const struct lowering *lowering);  /* data * context */
+uint32_t lower_data_size(
+    const struct lowering *lowering); /* data * context of the plan (policies see no plan whose layers differ) */
 uint32_t lower_data_index(const struct lowering *lowering); /* the rank's place in that group; 0 when folded */
 const struct lower_layer *lower_layers(const struct lowering *lowering, uint32_t *count);
 /* The rank's queue of a class (created at first use) and its space of a kind: its device, or the host (pinned part, storage) of its server. */

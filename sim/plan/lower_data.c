@@ -26,8 +26,9 @@ static uint32_t gather(struct lowering *l, double bytes, uint32_t after, const s
     uint32_t weights = lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_COMMUNICATION, 0, "gathered weights");
     uint32_t arrives =
         staged ? lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_COMMUNICATION, 0, "gather's flat buffer") : weights;
-    uint32_t op = lowering_collective(l, OP_ALL_GATHER, rank->data_queue, rank->groups.data, rank->groups.data_present,
-                                      bytes, l->request->plan->precision, PHASE_DATA_COMM);
+    const struct rank_layout *own = lowering_rank_layout(l, layer);
+    uint32_t op = lowering_collective(l, OP_ALL_GATHER, rank->data_queue, own->data, own->data_present, bytes,
+                                      l->request->plan->precision, PHASE_DATA_COMM);
     builder_depends(l->builder, after);
     builder_acquire(l->builder, arrives);
     builder_tag(l->builder, OP_TAG_NONE, (uint16_t)layer->chunk,
@@ -64,19 +65,20 @@ static void gather_root_group(struct lowering *l, const struct lower_layer *laye
     struct rank_state *rank = l->rank;
     double bytes = 0;
     for (uint32_t i = 0; i < rank->layer_count; i++) {
-        bytes += in_root_group(l, &rank->layers[i]) ? (double)rank->layers[i].gathered_bytes : 0;
+        bool together = in_root_group(l, &rank->layers[i]) && rank->layers[i].layout == layer->layout;
+        bytes += together ? (double)rank->layers[i].gathered_bytes : 0;
     }
-    rank->root_gather = gather(l, bytes, rank->last_compute, layer, false);
+    lowering_rank_layout(l, layer)->root_gather = gather(l, bytes, rank->last_compute, layer, false);
 }
 
 /* Resident weights wider than kernels take (autocast). */
-bool lowering_casts_weights(const struct lowering *l)
+bool lowering_casts_weights(const struct lowering *l, const struct lower_layer *layer)
 {
     const struct lower_request *request = l->request;
     return !request->policy->owns_model_data &&
            dtype_bytes(request->plan->precision) < request->software->weight_bytes &&
            request->software->gathered_bytes < request->software->weight_bytes &&
-           (request->plan->zero_stage < 3 || l->replicas == 1);
+           (layer->zero_stage < 3 || layer->replicas == 1);
 }
 
 /* The cast of a forward lives until its backward, as autograd keeps it; where the forward is repeated each of the two makes its own. */
@@ -110,13 +112,13 @@ void lowering_weights_for_pass(struct lowering *l, const struct lower_pass *pass
     struct rank_state *rank = l->rank;
     *release = SCHED_NONE;
     if (layer->gathered_bytes == 0) {
-        if (lowering_casts_weights(l)) {
+        if (lowering_casts_weights(l, layer)) {
             cast_weights(l, pass, release);
         }
         return;
     }
     if (in_root_group(l, layer)) {
-        if (rank->root_gather == SCHED_NONE) {
+        if (lowering_rank_layout(l, layer)->root_gather == SCHED_NONE) {
             gather_root_group(l, layer);
         }
         return;
@@ -141,7 +143,7 @@ void lowering_weights_for_pass(struct lowering *l, const struct lower_pass *pass
 /* Whole gradients summed over the micro-batches before they are reduced (software.keeps_gathered). */
 static bool reduces_at_the_end(const struct lowering *l, const struct lower_layer *layer)
 {
-    return l->request->software->keeps_gathered && l->request->plan->zero_stage >= 3 &&
+    return l->request->software->keeps_gathered && layer->zero_stage >= 3 &&
            (l->stages > 1 || layer->kind != LAYER_TRANSFORMER);
 }
 
@@ -149,7 +151,7 @@ double lowering_full_gradient_bytes(const struct lowering *l, const struct lower
 {
     const struct software *software = l->request->software;
     double each = software->gradient_bytes;
-    if (software->staged_collectives && l->request->plan->zero_stage >= 3) {
+    if (software->staged_collectives && layer->zero_stage >= 3) {
         /* as autograd makes them, in the dtype of the gathered weights; sums over micro-batches in that of the reduction */
         each = reduces_at_the_end(l, layer) && l->micro_batches > 1 ? software->reduce_bytes : software->gathered_bytes;
     }
@@ -157,13 +159,12 @@ double lowering_full_gradient_bytes(const struct lowering *l, const struct lower
 }
 
 /* Copies the bucket's gradients into a flat buffer, once the one before has been reduced. Returns the copy. */
-static uint32_t copy_into_stage(struct lowering *l, uint32_t *stage)
+static uint32_t copy_into_stage(struct lowering *l, const struct bucket *bucket, uint32_t *stage)
 {
     struct rank_state *rank = l->rank;
-    const struct bucket *bucket = &rank->bucket;
     double read = 0;
     for (uint32_t i = 0; i < bucket->layer_count; i++) {
-        read += lowering_full_gradient_bytes(l, &rank->layers[rank->bucket_layers[i]]);
+        read += lowering_full_gradient_bytes(l, &rank->layers[bucket->layers[i]]);
     }
     *stage = lower_buffer(l, SPACE_DEVICE, bucket->bytes, BUFFER_COMMUNICATION, 0, "reduction's flat buffer");
     lower_next_acquires(l, *stage);
@@ -175,12 +176,11 @@ static uint32_t copy_into_stage(struct lowering *l, uint32_t *stage)
     return op;
 }
 
-static void release_bucket_gradients(struct lowering *l)
+static void release_bucket_gradients(struct lowering *l, const struct bucket *bucket)
 {
-    const struct rank_state *rank = l->rank;
-    for (uint32_t i = 0; i < rank->bucket.layer_count; i++) {
-        if (rank->bucket_buffers[i] != SCHED_NONE) {
-            builder_release(l->builder, rank->bucket_buffers[i]);
+    for (uint32_t i = 0; i < bucket->layer_count; i++) {
+        if (bucket->buffers[i] != SCHED_NONE) {
+            builder_release(l->builder, bucket->buffers[i]);
         }
     }
 }
@@ -196,47 +196,48 @@ static void gradient_reduced(struct lowering *l, const struct lower_layer *layer
     }
 }
 
-void lowering_flush_bucket(struct lowering *l)
+void lowering_flush_bucket(struct lowering *l, struct bucket *bucket)
 {
     struct rank_state *rank = l->rank;
-    struct bucket *bucket = &rank->bucket;
     if (bucket->layer_count == 0) {
         return;
     }
     const struct lower_request *request = l->request;
-    bool scatter = request->plan->zero_stage >= 1;
-    bool staged = request->software->staged_collectives && request->plan->zero_stage >= 2;
+    const struct lower_layer *any = &rank->layers[bucket->layers[0]]; /* all have its layout */
+    const struct rank_layout *own = lowering_rank_layout(l, any);
+    bool scatter = any->zero_stage >= 1;
+    bool staged = request->software->staged_collectives && any->zero_stage >= 2;
     uint32_t stage = SCHED_NONE, after = bucket->after_op;
     if (staged) {
-        after = copy_into_stage(l, &stage);
-        release_bucket_gradients(l);
+        after = copy_into_stage(l, bucket, &stage);
+        release_bucket_gradients(l, bucket);
     }
-    uint32_t op = lowering_collective(l, scatter ? OP_REDUCE_SCATTER : OP_ALL_REDUCE, rank->data_queue,
-                                      rank->groups.data, rank->groups.data_present, bucket->bytes,
-                                      request->software->gradient_dtype, PHASE_DATA_COMM);
+    uint32_t op =
+        lowering_collective(l, scatter ? OP_REDUCE_SCATTER : OP_ALL_REDUCE, rank->data_queue, own->data,
+                            own->data_present, bucket->bytes, request->software->gradient_dtype, PHASE_DATA_COMM);
     builder_depends(l->builder, after);
     rank->last_data = op;
     if (staged) {
         rank->reduce_stage = stage;
         rank->reduce_op = op;
     } else {
-        release_bucket_gradients(l);
+        release_bucket_gradients(l, bucket);
     }
     if (!request->software->overlap_gradient_reduce) {
         lower_next_depends(l, op);
     }
     for (uint32_t i = 0; bucket->last_micro_batch && i < bucket->layer_count; i++) {
-        gradient_reduced(l, &rank->layers[rank->bucket_layers[i]], op);
+        gradient_reduced(l, &rank->layers[bucket->layers[i]], op);
     }
-    *bucket = (struct bucket){ 0 };
+    *bucket = (struct bucket){ .layers = bucket->layers, .buffers = bucket->buffers };
 }
 
 static void put_in_bucket(struct lowering *l, const struct lower_layer *layer, uint32_t after_op, bool last_micro_batch)
 {
     struct rank_state *rank = l->rank;
-    struct bucket *bucket = &rank->bucket;
-    rank->bucket_layers[bucket->layer_count] = layer->index;
-    rank->bucket_buffers[bucket->layer_count] = rank->full_gradient[layer->index];
+    struct bucket *bucket = &lowering_rank_layout(l, layer)->bucket;
+    bucket->layers[bucket->layer_count] = layer->index;
+    bucket->buffers[bucket->layer_count] = rank->full_gradient[layer->index];
     rank->full_gradient[layer->index] = SCHED_NONE;
     bucket->layer_count++;
     bucket->bytes += layer->parameters * l->request->software->reduce_bytes;
@@ -244,48 +245,65 @@ static void put_in_bucket(struct lowering *l, const struct lower_layer *layer, u
     bucket->last_micro_batch = last_micro_batch;
 }
 
+/* No layer below it in its chunk shares its bucket. */
+static bool is_first_of_layout(const struct lowering *l, const struct lower_layer *layer)
+{
+    uint32_t i = l->rank->chunk_first_layer[layer->chunk];
+    while (l->rank->layers[i].layout != layer->layout) {
+        i++;
+    }
+    return i == layer->index;
+}
+
 void lowering_gradient_done(struct lowering *l, const struct lower_pass *pass, uint32_t after_op)
 {
-    struct rank_state *rank = l->rank;
     const struct lower_layer *layer = pass->layer;
     const struct lower_request *request = l->request;
     if (layer->parameters <= 0 || request->policy->owns_model_data) {
         return;
     }
-    if (l->replicas == 1) {
+    if (layer->replicas == 1) {
         if (pass->last_micro_batch) {
             gradient_reduced(l, layer, after_op);
         }
         return;
     }
-    bool every_micro_batch = request->plan->zero_stage >= 2 && !reduces_at_the_end(l, layer);
-    if ((!every_micro_batch && !pass->last_micro_batch) ||
-        (request->plan->zero_stage >= 3 && in_root_group(l, layer))) {
+    bool every_micro_batch = layer->zero_stage >= 2 && !reduces_at_the_end(l, layer);
+    if ((!every_micro_batch && !pass->last_micro_batch) || (layer->zero_stage >= 3 && in_root_group(l, layer))) {
         return; /* the root group waits for lowering_finish_data */
     }
     put_in_bucket(l, layer, after_op, pass->last_micro_batch);
-    const struct bucket *bucket = &rank->bucket;
-    bool chunk_ends =
-        layer->index == rank->chunk_first_layer[layer->chunk]; /* backward goes down to the chunk's first layer */
+    struct bucket *bucket = &lowering_rank_layout(l, layer)->bucket;
+    bool chunk_ends = is_first_of_layout(l, layer); /* backward goes down to the chunk's first layer */
     bool at_once = request->software->overlap_gradient_reduce || every_micro_batch;
     if (at_once && (bucket->bytes >= request->software->bucket_bytes || (every_micro_batch && chunk_ends))) {
-        lowering_flush_bucket(l);
+        lowering_flush_bucket(l, bucket);
+    }
+}
+
+static void flush_buckets(struct lowering *l)
+{
+    for (uint32_t i = 0; i < l->layout_count; i++) {
+        lowering_flush_bucket(l, &l->rank->layouts[i].bucket);
     }
 }
 
 void lowering_finish_data(struct lowering *l)
 {
     struct rank_state *rank = l->rank;
-    lowering_flush_bucket(l);
+    flush_buckets(l);
     for (uint32_t i = rank->layer_count; i-- > 0;) {
         if (rank->full_gradient[i] != SCHED_NONE) {
             put_in_bucket(l, &rank->layers[i], rank->last_compute, true);
         }
     }
-    lowering_flush_bucket(l);
-    if (rank->root_gather != SCHED_NONE) {
-        builder_release_at(l->builder, rank->last_compute, rank->root_gather);
-        rank->root_gather = SCHED_NONE;
+    flush_buckets(l);
+    for (uint32_t i = 0; i < l->layout_count; i++) {
+        struct rank_layout *own = &rank->layouts[i];
+        if (own->root_gather != SCHED_NONE) {
+            builder_release_at(l->builder, rank->last_compute, own->root_gather);
+            own->root_gather = SCHED_NONE;
+        }
     }
     if (rank->gather_stage != SCHED_NONE) {
         builder_release_at(l->builder, rank->last_compute, rank->gather_stage);
@@ -300,7 +318,7 @@ void lowering_finish_data(struct lowering *l)
 uint32_t lower_data_collective(struct lowering *l, enum opcode opcode, double bytes, uint32_t after_op)
 {
     struct rank_state *rank = l->rank;
-    rank->last_data = lowering_collective(l, opcode, rank->data_queue, rank->groups.data, rank->groups.data_present,
+    rank->last_data = lowering_collective(l, opcode, rank->data_queue, rank->first->data, rank->first->data_present,
                                           bytes, l->request->plan->precision, PHASE_DATA_COMM);
     builder_depends(l->builder, after_op);
     return rank->last_data;

@@ -8,52 +8,66 @@ uint32_t lowering_gpu(const struct lowering *l, uint32_t stage, uint32_t d, uint
 }
 
 /* The kinds of groups; the member index runs over the coordinates that vary inside the group, the instance index over the others. */
-enum group_kind { GROUP_TENSOR, GROUP_DATA, GROUP_MODEL, GROUP_PAIR };
+enum group_kind { GROUP_TENSOR, GROUP_DATA, GROUP_MODEL, GROUP_WORLD, GROUP_PAIR };
 
 struct group_shape {
     enum group_kind kind;
-    uint32_t stage, peer_stage; /* pair: from, to */
+    uint32_t stage, peer_stage;  /* pair: from, to */
+    const struct layout *layout; /* tensor, data */
     uint32_t member_count, instance_count;
 };
 
 static struct group_shape group_shape(const struct lowering *l, enum group_kind kind, uint32_t stage,
-                                      uint32_t peer_stage)
+                                      uint32_t peer_stage, const struct layout *layout)
 {
-    struct group_shape shape = { .kind = kind, .stage = stage, .peer_stage = peer_stage };
+    struct group_shape shape = { .kind = kind, .stage = stage, .peer_stage = peer_stage, .layout = layout };
     switch (kind) {
     case GROUP_TENSOR:
-        shape.member_count = l->tensor;
-        shape.instance_count = l->replicas;
+        shape.member_count = layout->tensor;
+        shape.instance_count = layout->replicas;
         break;
     case GROUP_DATA:
-        shape.member_count = l->replicas;
-        shape.instance_count = l->tensor;
+        shape.member_count = layout->replicas;
+        shape.instance_count = layout->tensor;
         break;
     case GROUP_MODEL:
         shape.member_count = l->stages * l->tensor;
         shape.instance_count = l->replicas;
         break;
+    case GROUP_WORLD:
+        shape.member_count = l->stages * l->stage_devices;
+        shape.instance_count = 1;
+        break;
     case GROUP_PAIR:
         shape.member_count = 2;
-        shape.instance_count = l->replicas * l->tensor;
+        shape.instance_count = l->stage_devices;
         break;
     }
     return shape;
+}
+
+/* The rank of its stage, as plan_layers.h counts them. */
+static uint32_t rank_in_stage(const struct lowering *l, const struct rank_state *rank)
+{
+    return (rank->d * l->context + rank->c) * l->tensor + rank->t;
+}
+
+static uint32_t layout_gpu(const struct lowering *l, uint32_t stage, const struct layout *layout, uint32_t replica,
+                           uint32_t t)
+{
+    return stage * l->stage_devices + (uint32_t)plan_layer_rank(&layout->split, replica, t);
 }
 
 static uint32_t group_member(const struct lowering *l, const struct group_shape *shape, uint32_t instance,
                              uint32_t member)
 {
     switch (shape->kind) {
-    case GROUP_TENSOR: return lowering_gpu(l, shape->stage, instance / l->context, instance % l->context, member);
-    case GROUP_DATA: return lowering_gpu(l, shape->stage, member / l->context, member % l->context, instance);
+    case GROUP_TENSOR: return layout_gpu(l, shape->stage, shape->layout, instance, member);
+    case GROUP_DATA: return layout_gpu(l, shape->stage, shape->layout, member, instance);
     case GROUP_MODEL:
         return lowering_gpu(l, member / l->tensor, instance / l->context, instance % l->context, member % l->tensor);
-    case GROUP_PAIR: {
-        uint32_t replica = instance / l->tensor;
-        uint32_t stage = member == 0 ? shape->stage : shape->peer_stage;
-        return lowering_gpu(l, stage, replica / l->context, replica % l->context, instance % l->tensor);
-    }
+    case GROUP_WORLD: return member;
+    case GROUP_PAIR: return (member == 0 ? shape->stage : shape->peer_stage) * l->stage_devices + instance;
     }
     return 0;
 }
@@ -61,12 +75,13 @@ static uint32_t group_member(const struct lowering *l, const struct group_shape 
 /* The instance that the open rank belongs to. */
 static uint32_t own_instance(const struct lowering *l, const struct group_shape *shape, const struct rank_state *rank)
 {
-    uint32_t replica = rank->d * l->context + rank->c;
+    uint32_t index = rank_in_stage(l, rank);
     switch (shape->kind) {
-    case GROUP_TENSOR:
-    case GROUP_MODEL: return replica;
-    case GROUP_DATA: return rank->t;
-    case GROUP_PAIR: return replica * l->tensor + rank->t;
+    case GROUP_TENSOR: return (uint32_t)plan_layer_data_index(&shape->layout->split, index);
+    case GROUP_DATA: return (uint32_t)plan_layer_tensor_index(&shape->layout->split, index);
+    case GROUP_MODEL: return rank->d * l->context + rank->c;
+    case GROUP_WORLD: return 0;
+    case GROUP_PAIR: return index;
     }
     return 0;
 }
@@ -90,34 +105,134 @@ static uint32_t make_group(struct lowering *l, const struct group_shape *shape, 
     return builder_group(l->builder, members, shape->member_count, count, label);
 }
 
+/* Ranks that gather (or, under sequence parallelism, exchange) between two layouts. A gather's members stand in one tensor-parallel group of `to` and keep different pieces: the n-th rank of
+ * every key makes the n-th group. */
+struct move_groups {
+    const struct plan_layer *from, *to;
+    bool exchange;
+    uint32_t size, group_of_own;
+    uint32_t *key_counts, *filled; /* ranks seen of a key; members so far of a group */
+    uint32_t *group_of, *members;  /* by rank; by group */
+};
+
+/* Numbers the groups in the order of their lowest ranks: the representative is in group 0. */
+static void assign_groups(struct move_groups *m, uint32_t ranks)
+{
+    const int64_t kept = plan_move_between(m->from, m->to).kept;
+    uint32_t *number_of = m->key_counts + ranks; /* by block of ranks that share groups, and place in it */
+    uint32_t groups = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        int64_t slot = m->exchange
+                           ? plan_exchange_key(m->from, m->to, r)
+                           : plan_layer_data_index(m->to, r) * kept + m->key_counts[plan_move_key(m->from, m->to, r)]++;
+        if (number_of[slot] == SCHED_NONE) {
+            number_of[slot] = groups++;
+        }
+        uint32_t group = number_of[slot];
+        m->group_of[r] = group;
+        m->members[(size_t)group * m->size + m->filled[group]++] = r;
+    }
+}
+
+static uint32_t make_move_group(struct lowering *l, const struct rank_state *rank, uint32_t from, uint32_t to)
+{
+    uint32_t ranks = l->stage_devices;
+    struct move_groups m = { .from = &l->layouts[from].split,
+                             .to = &l->layouts[to].split,
+                             .exchange = l->request->plan->sequence_parallel };
+    m.size = (uint32_t)(m.exchange ? plan_exchange_size(m.from, m.to) : plan_move_between(m.from, m.to).gathered);
+    if (m.size == 1) {
+        return SCHED_NONE;
+    }
+    uint32_t *numbers = arena_array(&l->arena, uint32_t, (size_t)ranks * 5);
+    if (numbers == NULL) {
+        lower_fail(l, STATUS_NO_MEMORY, "out of memory for groups");
+        return SCHED_NONE;
+    }
+    m.key_counts = numbers; /* zero, as the arena gives it; the ranks' numbers behind it: */
+    for (uint32_t i = ranks; i < 2 * ranks; i++) {
+        numbers[i] = SCHED_NONE;
+    }
+    m.filled = numbers + (size_t)2 * ranks;
+    m.group_of = numbers + (size_t)3 * ranks;
+    m.members = numbers + (size_t)4 * ranks;
+    assign_groups(&m, ranks);
+    for (uint32_t i = 0; i < ranks; i++) {
+        m.members[i] += rank->stage * l->stage_devices;
+    }
+    const char *label = m.exchange ? "exchange" : "redistribution";
+    return l->fold ? builder_group(l->builder, m.members, m.size, ranks / m.size, label)
+                   : builder_group(l->builder, m.members + (size_t)m.group_of[rank_in_stage(l, rank)] * m.size, m.size,
+                                   1, label);
+}
+
+/* The groups of all moves that end on this rank: from either neighbour of each of its layers. */
+static void move_groups(struct lowering *l, struct rank_state *rank)
+{
+    uint32_t last = (uint32_t)l->request->model->layers + 1;
+    for (uint32_t i = 0; l->mixed && i < rank->layer_count && l->status == STATUS_OK; i++) {
+        uint32_t at = lowering_position(l, &rank->layers[i]), own = rank->layers[i].layout;
+        for (uint32_t side = 0; side < 2; side++) {
+            if (at == (side == 0 ? 0 : last)) {
+                continue;
+            }
+            uint32_t from = l->layout_at[side == 0 ? at - 1 : at + 1];
+            uint32_t *group = &rank->groups.moves[(size_t)from * l->layout_count + own];
+            if (*group == SCHED_NONE && !lowering_stays(l, from, own)) {
+                *group = make_move_group(l, rank, from, own);
+            }
+        }
+    }
+}
+
+static void layout_groups(struct lowering *l, struct rank_state *rank)
+{
+    for (uint32_t i = 0; i < l->layout_count; i++) {
+        const struct layout *layout = &l->layouts[i];
+        struct rank_layout *own = &rank->layouts[i];
+        own->tensor = own->data = own->root_gather = SCHED_NONE;
+        own->tensor_present = l->fold ? 1 : layout->tensor;
+        own->data_present = l->fold ? 1 : layout->replicas;
+        if (own->used && layout->tensor > 1) {
+            struct group_shape shape = group_shape(l, GROUP_TENSOR, rank->stage, 0, layout);
+            own->tensor = make_group(l, &shape, rank, "tensor");
+        }
+        if (own->used && layout->replicas > 1) {
+            struct group_shape shape = group_shape(l, GROUP_DATA, rank->stage, 0, layout);
+            own->data = make_group(l, &shape, rank, "data");
+        }
+    }
+}
+
 enum status lowering_groups(struct lowering *l, struct rank_state *rank)
 {
     struct rank_groups *groups = &rank->groups;
-    *groups = (struct rank_groups){ SCHED_NONE, SCHED_NONE, SCHED_NONE, SCHED_NONE, 1, 1, l->stages, 2 };
+    size_t pairs = l->mixed ? (size_t)l->layout_count * l->layout_count : 0;
+    *groups = (struct rank_groups){ .model = SCHED_NONE,
+                                    .embedding = SCHED_NONE,
+                                    .model_present = l->stages,
+                                    .embedding_present = 2,
+                                    .moves = arena_array(&l->arena, uint32_t, pairs) };
+    if (pairs > 0 && groups->moves == NULL) {
+        lower_fail(l, STATUS_NO_MEMORY, "out of memory for groups");
+        return l->status;
+    }
+    for (size_t i = 0; i < pairs; i++) {
+        groups->moves[i] = SCHED_NONE;
+    }
+    layout_groups(l, rank);
     struct group_shape shape;
-    if (l->tensor > 1) {
-        shape = group_shape(l, GROUP_TENSOR, rank->stage, 0);
-        groups->tensor = make_group(l, &shape, rank, "tensor");
-    }
-    if (l->replicas > 1) {
-        shape = group_shape(l, GROUP_DATA, rank->stage, 0);
-        groups->data = make_group(l, &shape, rank, "data");
-    }
-    if (l->tensor * l->stages > 1) {
-        shape = group_shape(l, GROUP_MODEL, 0, 0);
+    if (l->mixed || l->tensor * l->stages > 1) {
+        shape = group_shape(l, l->mixed ? GROUP_WORLD : GROUP_MODEL, 0, 0, NULL);
         groups->model = make_group(l, &shape, rank, "model");
+        groups->model_present = l->fold ? l->stages : shape.member_count;
     }
-    const struct plan *plan = l->request->plan;
     bool ends = rank->stage == 0 || rank->stage == l->stages - 1;
-    if (l->request->model->tied_head && plan->pipeline > 1 && ends) {
-        shape = group_shape(l, GROUP_PAIR, 0, l->stages - 1);
+    if (l->request->model->tied_head && l->request->plan->pipeline > 1 && ends) {
+        shape = group_shape(l, GROUP_PAIR, 0, l->stages - 1, NULL);
         groups->embedding = make_group(l, &shape, rank, "embedding");
     }
-    if (!l->fold) {
-        groups->tensor_present = l->tensor;
-        groups->data_present = l->replicas;
-        groups->model_present = l->tensor * l->stages;
-    }
+    move_groups(l, rank);
     return l->status;
 }
 
@@ -125,7 +240,7 @@ uint32_t lowering_pair_group(struct lowering *l, uint32_t from_stage, uint32_t t
 {
     uint32_t *group = &l->pair_groups[(size_t)from_stage * l->stages + to_stage];
     if (*group == SCHED_NONE) {
-        struct group_shape shape = group_shape(l, GROUP_PAIR, from_stage, to_stage);
+        struct group_shape shape = group_shape(l, GROUP_PAIR, from_stage, to_stage, NULL);
         *group = make_group(l, &shape, l->rank, "pipeline");
     }
     return *group;
@@ -194,7 +309,7 @@ uint32_t lowering_transfer_match(struct lowering *l, bool backward, uint32_t vir
                                  uint32_t from_stage, uint32_t to_stage)
 {
     const struct rank_state *rank = l->rank;
-    uint32_t instance = l->fold ? 0 : (rank->d * l->context + rank->c) * l->tensor + rank->t;
+    uint32_t instance = l->fold ? 0 : rank_in_stage(l, rank);
     uint32_t virtual_count = l->stages * l->virtual_stages;
     uint32_t *matches = backward ? l->backward_matches : l->forward_matches;
     uint32_t *match = &matches[((size_t)instance * virtual_count + virtual_stage) * l->micro_batches + micro_batch];

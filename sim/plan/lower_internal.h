@@ -3,6 +3,7 @@
 #define MEMWALL_PLAN_LOWER_INTERNAL_H
 
 #include "sim/plan/lower.h"
+#include "sim/plan/plan_layers.h"
 #include "sim/plan/policy.h"
 
 /* One step of a pass template: a run of kernels, or one tensor-parallel collective. */
@@ -35,10 +36,38 @@ enum template_kind {
     TEMPLATE_COUNT
 };
 
-/* The groups a rank takes part in; SCHED_NONE when of size 1. */
+/* One of the different splits of layers in the plan. */
+struct layout {
+    struct plan_layer split;
+    uint32_t tensor, replicas, zero_stage; /* replicas: data * context */
+    bool built[LAYER_KIND_COUNT];          /* graphs: of the kinds that have this split, and of a transformer layer */
+    struct layer_graph graphs[LAYER_KIND_COUNT];
+    double boundary_bytes; /* of a layer's input, per device */
+};
+
+/* A gradient bucket being filled. */
+struct bucket {
+    double bytes;
+    uint32_t layer_count; /* entries of layers, buffers */
+    uint32_t after_op;
+    bool last_micro_batch;
+    uint32_t *layers,
+        *buffers; /* layers in the bucket and their full gradients (ZeRO-2, 3) or SCHED_NONE [layers of the rank] */
+};
+
+/* What a rank has for the layers of one layout. Groups are SCHED_NONE when of size 1; _present: ranks of the schedule in the group. */
+struct rank_layout {
+    bool used; /* the rank has such layers; else nothing below is made */
+    uint32_t tensor, data, tensor_present, data_present;
+    struct pass_template (*templates)[TEMPLATE_COUNT]; /* [LAYER_KIND_COUNT] */
+    struct bucket bucket;
+    uint32_t root_gather; /* keeps_gathered: weights of embedding and head, gathered once; SCHED_NONE */
+};
+
+/* Other groups that a rank takes part in. */
 struct rank_groups {
-    uint32_t tensor, data, model, embedding;
-    uint32_t tensor_present, data_present, model_present, embedding_present; /* ranks of the schedule in the group */
+    uint32_t model, embedding, model_present, embedding_present;
+    uint32_t *moves; /* [layouts * layouts]: who gathers (or exchanges) between two layouts; SCHED_NONE: nobody */
 };
 
 /* A queue towards one peer: pipeline transfers never wait behind those of another peer or direction. */
@@ -57,14 +86,6 @@ struct activation {
     uint32_t kept;       /* split backward: output gradients that W needs */
 };
 
-/* A gradient bucket being filled. */
-struct bucket {
-    double bytes;
-    uint32_t layer_count; /* entries of rank.bucket_layers */
-    uint32_t after_op;
-    bool last_micro_batch;
-};
-
 struct rank_state {
     uint32_t stage, d, c, t;
     uint32_t device; /* representative */
@@ -78,7 +99,9 @@ struct rank_state {
     struct lane lanes[LANES_MAX];
     uint32_t lane_count;
     struct rank_groups groups;
-    struct pass_template templates[LAYER_KIND_COUNT][TEMPLATE_COUNT];
+    struct rank_layout *layouts; /* [layout_count] */
+    struct rank_layout *first;   /* of its first layer: the only one where all layers are split alike */
+    bool replicated, gathers;    /* some layer has replicas; ... of ZeRO 2 or 3 */
     struct work_item *(*merged_items)[TEMPLATE_COUNT]; /* per chunk: whole-chunk passes, made at first use */
     uint32_t (*merged_works)[TEMPLATE_COUNT];
     struct activation *activations; /* [layer_count * micro_batches] */
@@ -90,10 +113,6 @@ struct rank_state {
         [PASS_ENDS]; /* last compute op of the latest layer passes, newest first: how far ZeRO-3 may gather ahead */
     uint32_t next_dependencies[NEXT_DEPENDENCIES_MAX], next_dependency_count;
     uint32_t next_acquires[NEXT_ACQUIRES_MAX], next_acquire_count;
-    struct bucket bucket;
-    uint32_t *bucket_layers,
-        *bucket_buffers;   /* layers in the bucket and their full gradients (ZeRO-2, 3) or SCHED_NONE */
-    uint32_t root_gather;  /* keeps_gathered: weights of embedding and head, gathered once; SCHED_NONE */
     uint32_t *kept_gather; /* keeps_gathered: per layer, weights that stay gathered, or SCHED_NONE */
     uint32_t gather_stage; /* staged_collectives: the latest gather's flat buffer, freed by the next copy out */
     uint32_t reduce_stage,
@@ -112,11 +131,15 @@ struct lowering {
     struct error *error;
     enum status status;
     struct order_request order_request;
-    struct layer_graph graphs[LAYER_KIND_COUNT];
+    struct layout *layouts;
+    uint32_t layout_count;
+    uint32_t *layout_at; /* layout by position: embedding, transformer layers, head [model.layers + 2] */
+    bool mixed;          /* some layer is split otherwise than the plan's degrees say */
     uint32_t stages, virtual_stages, micro_batches, tensor, data, context; /* degrees */
     uint32_t replicas;                                                     /* data * context: the data-parallel group */
+    uint32_t stage_devices;                                                /* replicas * tensor */
     double buffer_bytes;                                                   /* of all buffers so far */
-    double boundary_send_bytes; /* one micro-batch across a stage boundary, per device */
+    bool scatters; /* pipeline transfers are cut over the tensor-parallel group and gathered there */
     bool fold;
     struct rank_state *rank;                      /* the open one */
     uint32_t *forward_matches, *backward_matches; /* [instances * virtual stages * micro_batches] */
@@ -130,6 +153,26 @@ struct lowering {
     uint32_t group_sequence_capacity;
     void *policy_state;
 };
+
+/* lower_layout.c: the different splits, and what moves between them */
+enum status lowering_layouts(struct lowering *l);
+const struct layout *lowering_layout(const struct lowering *l, const struct lower_layer *layer);
+struct rank_layout *lowering_rank_layout(const struct lowering *l, const struct lower_layer *layer);
+uint32_t lowering_position(const struct lowering *l, const struct lower_layer *layer);
+/* The first position of a virtual stage, and the last. */
+uint32_t lowering_first_position(const struct lowering *l, uint32_t virtual_stage);
+uint32_t lowering_last_position(const struct lowering *l, uint32_t virtual_stage);
+/* Whether what one layer makes for the other is where the other takes it. Positions are neighbours. */
+bool lowering_stays(const struct lowering *l, uint32_t from_layout, uint32_t to_layout);
+/* On this rank: what a layer at `from` made (activation, or gradient when `from` > `to`) becomes what the layer at `to` takes. */
+void lowering_redistribute(struct lowering *l, uint32_t from, uint32_t to, uint32_t chunk, uint32_t micro_batch);
+/* Across stages: bytes that a device sends of it, and of the buffer that it arrives in; what the sender does before (rank->output holds it), and the receiver after (returns the buffer that
+ * then holds it). */
+double lowering_arriving_bytes(const struct lowering *l, uint32_t to);
+double lowering_sent_bytes(const struct lowering *l, uint32_t from, uint32_t to);
+void lowering_slice_output(struct lowering *l, uint32_t from, uint32_t to, uint32_t chunk, uint32_t micro_batch);
+uint32_t lowering_complete(struct lowering *l, uint32_t buffer, uint32_t from, uint32_t to, uint32_t chunk,
+                           uint32_t micro_batch);
 
 /* lower_groups.c: who talks to whom */
 uint32_t lowering_gpu(const struct lowering *l, uint32_t stage, uint32_t d, uint32_t c, uint32_t t);
@@ -163,12 +206,12 @@ uint32_t lowering_memory_kernel(struct lowering *l, enum kernel_class kernel_cla
 uint32_t lowering_gather(struct lowering *l, const struct lower_layer *layer, bool backward);
 /* The weights of a layer's pass: gathers them when they are not. `*release`: to be released after the pass, or SCHED_NONE. */
 void lowering_weights_for_pass(struct lowering *l, const struct lower_pass *pass, uint32_t *release);
-bool lowering_casts_weights(const struct lowering *l);
+bool lowering_casts_weights(const struct lowering *l, const struct lower_layer *layer);
 /* Bytes of a layer's whole gradient until it is reduced (ZeRO-2, 3). */
 double lowering_full_gradient_bytes(const struct lowering *l, const struct lower_layer *layer);
 void lowering_finish_data(struct lowering *l); /* end of the step: what is still gathered or waits to be reduced */
 void lowering_gradient_done(struct lowering *l, const struct lower_pass *pass, uint32_t after_op);
-void lowering_flush_bucket(struct lowering *l);
+void lowering_flush_bucket(struct lowering *l, struct bucket *bucket);
 
 /* lower_optimizer.c: the end of the step */
 void lowering_begin_step(struct lowering *l);

@@ -48,8 +48,9 @@ static void tied_embedding(struct lowering *l)
     }
     const struct model *model = l->request->model;
     const struct software *software = l->request->software;
+    uint32_t tensor = l->layouts[l->layout_at[0]].tensor;
     double elements =
-        (double)model->hidden * (double)model_padded_vocab(model, l->tensor, software->vocab_multiple) / l->tensor;
+        (double)model->hidden * (double)model_padded_vocab(model, tensor, software->vocab_multiple) / tensor;
     uint32_t after = rank->last_compute;
     rank->last_data =
         lowering_collective(l, OP_ALL_REDUCE, rank->data_queue, rank->groups.embedding, rank->groups.embedding_present,
@@ -63,23 +64,22 @@ static void tied_embedding(struct lowering *l)
 /* Under sequence parallelism each tensor rank saw its part of the sequence: the gradients of what all hold alike (norms, biases) are summed. */
 static void replicated_gradients(struct lowering *l)
 {
-    struct rank_state *rank = l->rank;
-    if (rank->groups.tensor == SCHED_NONE || !l->request->plan->sequence_parallel) {
-        return;
-    }
-    double elements = 0;
-    for (uint32_t i = 0; i < rank->layer_count; i++) {
-        elements += rank->layers[i].graph->replicated_parameters;
-    }
-    if (elements > 0) {
-        const struct software *software = l->request->software;
-        lowering_collective(l, OP_ALL_REDUCE, rank->queues[QUEUE_COMPUTE], rank->groups.tensor,
-                            rank->groups.tensor_present, elements * software->gradient_bytes, software->gradient_dtype,
-                            PHASE_TENSOR_COMM);
+    const struct rank_state *rank = l->rank;
+    const struct software *software = l->request->software;
+    for (uint32_t i = 0; l->request->plan->sequence_parallel && i < l->layout_count; i++) {
+        const struct rank_layout *own = &rank->layouts[i];
+        double elements = 0;
+        for (uint32_t k = 0; k < rank->layer_count; k++) {
+            elements += rank->layers[k].layout == i ? rank->layers[k].graph->replicated_parameters : 0;
+        }
+        if (own->tensor != SCHED_NONE && elements > 0) {
+            lowering_collective(l, OP_ALL_REDUCE, rank->queues[QUEUE_COMPUTE], own->tensor, own->tensor_present,
+                                elements * software->gradient_bytes, software->gradient_dtype, PHASE_TENSOR_COMM);
+        }
     }
 }
 
-/* The norm of all gradients: every rank waits for every other. Returns the op after which it is known. */
+/* The norm of all gradients: every rank waits for every other. Where layers are split differently one sum runs over all ranks. Returns the op after which it is known. */
 static uint32_t gradient_norm(struct lowering *l)
 {
     struct rank_state *rank = l->rank;
@@ -93,9 +93,9 @@ static uint32_t gradient_norm(struct lowering *l)
         builder_depends(l->builder, op);
         op = rank->last_data;
     }
-    if (l->request->plan->zero_stage >= 1 && rank->groups.data != SCHED_NONE) {
-        rank->last_data = lowering_collective(l, OP_ALL_REDUCE, rank->data_queue, rank->groups.data,
-                                              rank->groups.data_present, 4, DTYPE_FP32, PHASE_OPTIMIZER);
+    if (!l->mixed && l->request->plan->zero_stage >= 1 && rank->first->data != SCHED_NONE) {
+        rank->last_data = lowering_collective(l, OP_ALL_REDUCE, rank->data_queue, rank->first->data,
+                                              rank->first->data_present, 4, DTYPE_FP32, PHASE_OPTIMIZER);
         builder_depends(l->builder, op);
         op = rank->last_data;
     }
@@ -132,16 +132,19 @@ static void gather_weights(struct lowering *l, uint32_t after)
 {
     struct rank_state *rank = l->rank;
     const struct plan *plan = l->request->plan;
-    if (plan->zero_stage < 1 || plan->zero_stage >= 3 || rank->groups.data == SCHED_NONE) {
-        return;
+    for (uint32_t i = 0; i < l->layout_count; i++) {
+        const struct rank_layout *own = &rank->layouts[i];
+        if (l->layouts[i].zero_stage < 1 || l->layouts[i].zero_stage >= 3 || own->data == SCHED_NONE) {
+            continue;
+        }
+        double bytes = 0;
+        for (uint32_t k = 0; k < rank->layer_count; k++) {
+            bytes += rank->layers[k].layout == i ? rank->layers[k].parameters * dtype_bytes(plan->precision) : 0;
+        }
+        rank->last_data = lowering_collective(l, OP_ALL_GATHER, rank->data_queue, own->data, own->data_present, bytes,
+                                              plan->precision, PHASE_DATA_COMM);
+        builder_depends(l->builder, after);
     }
-    double bytes = 0;
-    for (uint32_t i = 0; i < rank->layer_count; i++) {
-        bytes += rank->layers[i].parameters * dtype_bytes(plan->precision);
-    }
-    rank->last_data = lowering_collective(l, OP_ALL_GATHER, rank->data_queue, rank->groups.data,
-                                          rank->groups.data_present, bytes, plan->precision, PHASE_DATA_COMM);
-    builder_depends(l->builder, after);
 }
 
 void lowering_end_step(struct lowering *l)

@@ -110,12 +110,13 @@ static void tag_pass(struct lowering *l, const struct lower_pass *pass, enum op_
 static void emit_segment(struct lowering *l, struct emission *emission, const struct segment *segment)
 {
     struct rank_state *rank = l->rank;
+    uint32_t present = lowering_rank_layout(l, emission->pass->layer)->tensor_present;
     if (segment->beside) {
         uint32_t after = rank->last_compute;
         uint32_t op = lowering_op(l, (enum opcode)segment->opcode, rank->tensor_queue, segment->work,
                                   (enum op_phase)segment->phase);
         builder_depends(l->builder, after);
-        builder_set_match(l->builder, lowering_collective_match(l, segment->match_group, rank->groups.tensor_present));
+        builder_set_match(l->builder, lowering_collective_match(l, segment->match_group, present));
         tag_pass(l, emission->pass, (enum op_phase)segment->phase);
         lower_next_depends(l, emission->wait_after);
         emission->wait_after = SCHED_NONE;
@@ -128,7 +129,7 @@ static void emit_segment(struct lowering *l, struct emission *emission, const st
     emission->beside = SCHED_NONE;
     on_compute_queue(l, (enum opcode)segment->opcode, segment->work, (enum op_phase)segment->phase);
     if (segment->match_group != SCHED_NONE) {
-        builder_set_match(l->builder, lowering_collective_match(l, segment->match_group, rank->groups.tensor_present));
+        builder_set_match(l->builder, lowering_collective_match(l, segment->match_group, present));
     }
     tag_pass(l, emission->pass, (enum op_phase)segment->phase);
 }
@@ -136,14 +137,19 @@ static void emit_segment(struct lowering *l, struct emission *emission, const st
 /* Tensor-parallel collectives inside a pass share links with nobody else's unless data-parallel traffic runs beside it. */
 static bool collectives_are_private(const struct lowering *l, const struct lower_pass *pass)
 {
-    const struct lower_request *request = l->request;
-    return l->replicas == 1 ||
-           (request->plan->zero_stage < 2 && !(request->software->overlap_gradient_reduce && pass->last_micro_batch));
+    return !l->rank->replicated ||
+           (!l->rank->gathers && !(l->request->software->overlap_gradient_reduce && pass->last_micro_batch));
+}
+
+static const struct pass_template *template_of(const struct lowering *l, const struct lower_layer *layer,
+                                               enum template_kind kind)
+{
+    return &lowering_rank_layout(l, layer)->templates[layer->kind][kind];
 }
 
 static void emit_template(struct lowering *l, const struct lower_pass *pass, enum template_kind kind)
 {
-    const struct pass_template *made = &l->rank->templates[pass->layer->kind][kind];
+    const struct pass_template *made = template_of(l, pass->layer, kind);
     if (made->merged != SCHED_NONE && collectives_are_private(l, pass)) {
         enum op_phase phase = (enum op_phase)made->phase;
         on_compute_queue(l, OP_COMPUTE, made->merged, phase);
@@ -338,8 +344,7 @@ static uint32_t emit_recompute(struct lowering *l, const struct lower_pass *pass
     uint32_t scratch =
         whole ? device_buffer(l, layer->graph->forward_transient_bytes, BUFFER_WORKSPACE, "recomputed forward")
               : SCHED_NONE;
-    const struct pass_template *made =
-        &l->rank->templates[layer->kind][full ? TEMPLATE_RECOMPUTE_FULL : TEMPLATE_RECOMPUTE_CORE];
+    const struct pass_template *made = template_of(l, layer, full ? TEMPLATE_RECOMPUTE_FULL : TEMPLATE_RECOMPUTE_CORE);
     lower_next_acquires(l, again);
     if (made->segment_count > 0) {
         lower_next_acquires(l, scratch);
@@ -365,14 +370,38 @@ static void release_saved(struct lowering *l, const struct lower_pass *pass)
     }
 }
 
+static void acquire_backward_scratch(struct lowering *l, struct scratch *scratch, const struct lower_layer *layer)
+{
+    acquire_scratch(l, scratch, layer, layer->graph->backward_transient_bytes, &layer->graph->backward_peak,
+                    "backward pass");
+}
+
+/* An embedding may have weight gradients only: its short-lived tensors are then those of the weight part. */
+static bool has_input_part(const struct lowering *l, const struct lower_layer *layer)
+{
+    return template_of(l, layer, TEMPLATE_BACKWARD_INPUT)->segment_count > 0;
+}
+
+static void emit_backward_weight(struct lowering *l, const struct lower_pass *pass)
+{
+    struct scratch scratch = { 0 };
+    if (!has_input_part(l, pass->layer)) {
+        acquire_backward_scratch(l, &scratch, pass->layer);
+    }
+    emit_template(l, pass, TEMPLATE_BACKWARD_WEIGHT);
+    release_scratch(l, &scratch);
+    release_saved(l, pass);
+}
+
 static void emit_backward(struct lowering *l, const struct lower_pass *pass)
 {
     const struct lower_layer *layer = pass->layer;
     bool split = l->request->order->splits_backward;
     activation_of(l, layer, pass->micro_batch)->recomputed = emit_recompute(l, pass);
-    struct scratch scratch;
-    acquire_scratch(l, &scratch, layer, layer->graph->backward_transient_bytes, &layer->graph->backward_peak,
-                    "backward pass");
+    struct scratch scratch = { 0 };
+    if (!split || has_input_part(l, layer)) {
+        acquire_backward_scratch(l, &scratch, layer);
+    }
     if (split) {
         uint32_t kept =
             device_buffer(l, layer->graph->weight_kept_bytes, BUFFER_ACTIVATION, "kept for weight gradients");
@@ -401,13 +430,16 @@ static void emit_layer_pass(struct lowering *l, const struct lower_pass *pass)
     if (policy->before_pass != NULL) {
         policy->before_pass(l, pass);
     }
-    uint32_t gathered;
-    lowering_weights_for_pass(l, pass, &gathered);
+    uint32_t gathered = SCHED_NONE;
+    bool empty = pass->kind == LOWER_BACKWARD && l->request->order->splits_backward && !has_input_part(l, layer);
+    if (!empty) {
+        lowering_weights_for_pass(l, pass, &gathered);
+    }
     bool final_part =
         pass->kind == LOWER_BACKWARD_WEIGHT || (pass->kind == LOWER_BACKWARD && !l->request->order->splits_backward);
     uint32_t *full = &l->rank->full_gradient[layer->index];
-    if (final_part && l->request->plan->zero_stage >= 2 && l->replicas > 1 && layer->parameters > 0 &&
-        *full == SCHED_NONE && !policy->owns_model_data) {
+    if (final_part && layer->zero_stage >= 2 && layer->replicas > 1 && layer->parameters > 0 && *full == SCHED_NONE &&
+        !policy->owns_model_data) {
         /* ZeRO-2, 3: the whole gradient lives only until its bucket has been reduced and scattered */
         *full = lower_buffer(l, SPACE_DEVICE, lowering_full_gradient_bytes(l, layer), BUFFER_GRADIENT, 0,
                              "gradient before reduce-scatter");
@@ -416,10 +448,7 @@ static void emit_layer_pass(struct lowering *l, const struct lower_pass *pass)
     switch (pass->kind) {
     case LOWER_FORWARD: emit_forward(l, pass); break;
     case LOWER_BACKWARD: emit_backward(l, pass); break;
-    case LOWER_BACKWARD_WEIGHT:
-        emit_template(l, pass, TEMPLATE_BACKWARD_WEIGHT);
-        release_saved(l, pass);
-        break;
+    case LOWER_BACKWARD_WEIGHT: emit_backward_weight(l, pass); break;
     }
     release_at_last(l, gathered);
     remember_pass_end(l->rank);
@@ -448,14 +477,15 @@ static bool chunk_merges(const struct lowering *l, uint32_t chunk, enum lower_pa
 {
     const struct memory_policy *policy = l->request->policy;
     if (l->request->plan->detail != DETAIL_STAGE || l->request->order->splits_backward || policy->before_pass != NULL ||
-        policy->after_pass != NULL || policy->gradient_ready != NULL || lowering_casts_weights(l) ||
-        (l->replicas > 1 && (l->request->plan->zero_stage >= 2 || last))) {
+        policy->after_pass != NULL || policy->gradient_ready != NULL ||
+        (l->rank->replicated && (l->rank->gathers || last))) {
         return false; /* the last backward of a replicated chunk hands over gradients layer by layer */
     }
     const struct rank_state *rank = l->rank;
     for (uint32_t i = 0; i < rank->chunk_layer_count[chunk]; i++) {
         const struct lower_layer *layer = &rank->layers[rank->chunk_first_layer[chunk] + i];
-        if (!rank->templates[layer->kind][pass_template_kind(l, kind)].mergeable ||
+        if (!template_of(l, layer, pass_template_kind(l, kind))->mergeable || lowering_casts_weights(l, layer) ||
+            (i > 0 && !lowering_stays(l, layer[-1].layout, layer->layout)) ||
             (kind != LOWER_FORWARD && layer->recompute != RECOMPUTE_NONE)) {
             return false;
         }
@@ -470,7 +500,8 @@ static double merged_scratch_bytes(const struct lowering *l, uint32_t chunk, enu
 {
     const struct rank_state *rank = l->rank;
     uint32_t first = rank->chunk_first_layer[chunk], count = rank->chunk_layer_count[chunk];
-    double output = rank->output != SCHED_NONE ? l->graphs[LAYER_TRANSFORMER].boundary_bytes : 0;
+    const struct lower_layer *makes = &rank->layers[kind == LOWER_FORWARD ? first + count - 1 : first];
+    double output = rank->output != SCHED_NONE ? lowering_layout(l, makes)->boundary_bytes : 0;
     double most = 0, elsewhere = 0; /* saved by the layers that are not live while this one runs */
     for (uint32_t i = count; i-- > 0;) {
         const struct lower_layer *layer = &rank->layers[first + i];
@@ -494,7 +525,7 @@ static uint32_t merged_work(struct lowering *l, uint32_t chunk, enum lower_pass_
         return rank->merged_works[chunk][template_kind];
     }
     for (uint32_t i = 0; i < count; i++) {
-        item_count += rank->templates[rank->layers[first + i].kind][template_kind].item_count;
+        item_count += template_of(l, &rank->layers[first + i], template_kind)->item_count;
     }
     *items = arena_array(&l->arena, struct work_item, item_count);
     if (*items == NULL) {
@@ -503,7 +534,7 @@ static uint32_t merged_work(struct lowering *l, uint32_t chunk, enum lower_pass_
     }
     for (uint32_t i = 0; i < count; i++) {
         uint32_t at = kind == LOWER_FORWARD ? i : count - 1 - i;
-        const struct pass_template *made = &rank->templates[rank->layers[first + at].kind][template_kind];
+        const struct pass_template *made = template_of(l, &rank->layers[first + at], template_kind);
         for (uint32_t k = 0; k < made->item_count; k++) {
             (*items)[filled++] = made->items[k];
         }
@@ -564,6 +595,10 @@ void lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kin
             .micro_batch = micro_batch,
             .last_micro_batch = final_part && last,
         };
+        if (i > 0 && kind != LOWER_BACKWARD_WEIGHT) {
+            uint32_t to = lowering_position(l, pass.layer);
+            lowering_redistribute(l, kind == LOWER_FORWARD ? to - 1 : to + 1, to, chunk, micro_batch);
+        }
         if (i == count - 1) {
             lower_next_acquires(l, rank->output);
         }

@@ -13,7 +13,7 @@ static void no_memory(struct lowering *l)
 /* The folded devices of the rank: all (d, c, t) of its stage, the representative first. */
 static uint32_t *rank_devices(struct lowering *l, const struct rank_state *rank, uint32_t *count)
 {
-    *count = l->fold ? l->replicas * l->tensor : 1;
+    *count = l->fold ? l->stage_devices : 1;
     uint32_t *devices = arena_array(&l->arena, uint32_t, *count);
     if (devices == NULL) {
         no_memory(l);
@@ -112,6 +112,19 @@ uint32_t lower_buffer(struct lowering *l, enum space_kind kind, double bytes, en
                           builder_label(l->builder, label));
 }
 
+static void split_layer(const struct lowering *l, struct rank_state *rank, struct lower_layer *layer)
+{
+    layer->layout = l->layout_at[lowering_position(l, layer)];
+    const struct layout *layout = &l->layouts[layer->layout];
+    layer->tensor = layout->tensor;
+    layer->replicas = layout->replicas;
+    layer->zero_stage = layout->zero_stage;
+    layer->graph = &layout->graphs[layer->kind];
+    rank->layouts[layer->layout].used = true;
+    rank->replicated = rank->replicated || layout->replicas > 1;
+    rank->gathers = rank->gathers || (layout->replicas > 1 && layout->zero_stage >= 2);
+}
+
 /* Layers of the rank: for each chunk, its transformer layers in model order, the embedding before the first virtual stage, the head after the last. */
 static enum status list_layers(struct lowering *l, struct rank_state *rank)
 {
@@ -126,8 +139,9 @@ static enum status list_layers(struct lowering *l, struct rank_state *rank)
         total += (uint32_t)plan->stage_layers[v] + (v == 0) + (v == virtual_count - 1);
     }
     rank->layers = arena_array(&l->arena, struct lower_layer, total);
-    if (rank->chunk_first_layer == NULL || rank->chunk_layer_count == NULL || rank->weight_passes_done == NULL ||
-        rank->layers == NULL) {
+    rank->layouts = arena_array(&l->arena, struct rank_layout, l->layout_count);
+    if (rank->layouts == NULL || rank->chunk_first_layer == NULL || rank->chunk_layer_count == NULL ||
+        rank->weight_passes_done == NULL || rank->layers == NULL) {
         no_memory(l);
         return l->status;
     }
@@ -147,7 +161,6 @@ static enum status list_layers(struct lowering *l, struct rank_state *rank)
             layer->kind = embedding ? LAYER_EMBEDDING : head ? LAYER_HEAD : LAYER_TRANSFORMER;
             layer->index = rank->layer_count++;
             layer->chunk = chunk;
-            layer->graph = &l->graphs[layer->kind];
             layer->model_index = SCHED_NONE;
             layer->recompute = RECOMPUTE_NONE;
             if (layer->kind == LAYER_TRANSFORMER) {
@@ -155,6 +168,7 @@ static enum status list_layers(struct lowering *l, struct rank_state *rank)
                 bool keeps = v == virtual_count - 1 && l->request->order->last_stage_keeps;
                 layer->recompute = keeps ? RECOMPUTE_NONE : (enum recompute_mode)plan->recompute[layer->model_index];
             }
+            split_layer(l, rank, layer);
         }
     }
     return STATUS_OK;
@@ -164,8 +178,8 @@ static enum status list_layers(struct lowering *l, struct rank_state *rank)
 static void size_layer(const struct lowering *l, struct lower_layer *layer)
 {
     const struct software *software = l->request->software;
-    int64_t zero = l->request->plan->zero_stage;
-    double share = 1.0 / l->replicas;
+    uint32_t zero = layer->zero_stage;
+    double share = 1.0 / layer->replicas;
     layer->parameters = layer->graph->parameters;
     if (l->stages > 1) {
         /* The last stage keeps its own copy of a tied embedding (Megatron), with its own gradient and optimizer state. */
@@ -176,7 +190,7 @@ static void size_layer(const struct lowering *l, struct lower_layer *layer)
     layer->gradient_bytes = (uint64_t)ceil(layer->parameters * (zero >= 2 ? share : 1) * software->gradient_bytes);
     layer->optimizer_bytes =
         (uint64_t)ceil(layer->owned_parameters * (software->master_bytes + software->moments_bytes));
-    layer->gathered_bytes = zero >= 3 && l->replicas > 1 && !l->request->policy->owns_model_data
+    layer->gathered_bytes = zero >= 3 && layer->replicas > 1 && !l->request->policy->owns_model_data
                                 ? (uint64_t)ceil(layer->parameters * software->gathered_bytes)
                                 : 0;
 }
@@ -207,13 +221,36 @@ static void bucket_buffer(struct lowering *l, const struct rank_state *rank)
     const struct software *software = l->request->software;
     double bytes = 0;
     for (uint32_t i = 0; i < rank->layer_count; i++) {
-        bytes += rank->layers[i].parameters * software->reduce_bytes;
+        const struct lower_layer *layer = &rank->layers[i];
+        bytes += layer->replicas > 1 && layer->zero_stage == 0 ? layer->parameters * software->reduce_bytes : 0;
     }
-    if (software->bucket_copies && l->replicas > 1 && l->request->plan->zero_stage == 0 && bytes > 0 &&
-        !l->request->policy->owns_model_data) {
+    if (software->bucket_copies && bytes > 0 && !l->request->policy->owns_model_data) {
         lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_COMMUNICATION, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END,
                      "gradient buckets");
     }
+}
+
+/* Different groups of the rank's layers and of the moves between them, and the pipeline's. */
+static uint32_t communicators(const struct lowering *l, const struct rank_state *rank)
+{
+    uint32_t count = l->stages > 1 ? 1 : 0, layouts = l->layout_count;
+    for (uint32_t i = 0; i < layouts; i++) {
+        const struct rank_layout *own = &rank->layouts[i];
+        bool new_tensor = own->tensor != SCHED_NONE, new_data = own->data != SCHED_NONE;
+        for (uint32_t before = 0; before < i; before++) {
+            new_tensor = new_tensor && rank->layouts[before].tensor != own->tensor;
+            new_data = new_data && rank->layouts[before].data != own->data;
+        }
+        count += (new_tensor ? 1u : 0u) + (new_data ? 1u : 0u);
+    }
+    for (uint32_t i = 0; l->mixed && i < layouts * layouts; i++) {
+        bool is_new = rank->groups.moves[i] != SCHED_NONE;
+        for (uint32_t before = 0; before < i && is_new; before++) {
+            is_new = rank->groups.moves[before] != rank->groups.moves[i];
+        }
+        count += is_new ? 1 : 0;
+    }
+    return count;
 }
 
 static void runtime_buffer(struct lowering *l, const struct rank_state *rank)
@@ -222,9 +259,7 @@ static void runtime_buffer(struct lowering *l, const struct rank_state *rank)
     const struct machine *machine = l->request->cluster->machine;
     double bytes = software_runtime_bytes(software, machine);
     if (software->nccl_buffers) {
-        uint32_t communicators = (rank->groups.tensor != SCHED_NONE ? 1u : 0u) +
-                                 (rank->groups.data != SCHED_NONE ? 1u : 0u) + (l->stages > 1 ? 1u : 0u);
-        bytes += communicators * machine_communicator_bytes(machine);
+        bytes += communicators(l, rank) * machine_communicator_bytes(machine);
     }
     if (bytes > 0) {
         lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_RUNTIME, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END,
@@ -239,13 +274,19 @@ static enum status rank_arrays(struct lowering *l, struct rank_state *rank)
     rank->boundary_in = arena_array(&l->arena, uint32_t, (size_t)l->virtual_stages * l->micro_batches);
     rank->merged_items = arena_alloc(&l->arena, l->virtual_stages, sizeof *rank->merged_items);
     rank->merged_works = arena_alloc(&l->arena, l->virtual_stages, sizeof *rank->merged_works);
-    rank->bucket_layers = arena_array(&l->arena, uint32_t, rank->layer_count);
-    rank->bucket_buffers = arena_array(&l->arena, uint32_t, rank->layer_count);
+    bool buckets = true;
+    for (uint32_t i = 0; i < l->layout_count; i++) {
+        struct rank_layout *own = &rank->layouts[i];
+        if (own->used) {
+            own->bucket.layers = arena_array(&l->arena, uint32_t, rank->layer_count);
+            own->bucket.buffers = arena_array(&l->arena, uint32_t, rank->layer_count);
+            buckets = buckets && own->bucket.layers != NULL && own->bucket.buffers != NULL;
+        }
+    }
     rank->full_gradient = arena_array(&l->arena, uint32_t, rank->layer_count);
     rank->kept_gather = arena_array(&l->arena, uint32_t, rank->layer_count);
     if (rank->merged_items == NULL || rank->merged_works == NULL || rank->activations == NULL ||
-        rank->boundary_in == NULL || rank->bucket_layers == NULL || rank->bucket_buffers == NULL ||
-        rank->full_gradient == NULL || rank->kept_gather == NULL) {
+        rank->boundary_in == NULL || !buckets || rank->full_gradient == NULL || rank->kept_gather == NULL) {
         no_memory(l);
         return l->status;
     }
@@ -301,7 +342,6 @@ enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, u
     rank->last_compute = SCHED_NONE;
     rank->last_data = SCHED_NONE;
     rank->output = SCHED_NONE;
-    rank->root_gather = SCHED_NONE;
     rank->tied_layer = SCHED_NONE;
     rank->gather_stage = SCHED_NONE;
     rank->reduce_stage = SCHED_NONE;
@@ -325,17 +365,24 @@ enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, u
     char label[64];
     if (l->fold) {
         snprintf(label, sizeof label, "stage %u", stage);
+    } else if (l->mixed) {
+        snprintf(label, sizeof label, "stage %u rank %u", stage, (d * l->context + c) * l->tensor + t);
     } else {
         snprintf(label, sizeof label, "stage %u data %u tensor %u", stage, d * l->context + c, t);
     }
     builder_rank(l->builder, devices, count, stage, label);
+    TRY(list_layers(l, rank));
+    rank->first = &rank->layouts[rank->layers[0].layout];
+    bool tensor = false;
+    for (uint32_t i = 0; i < rank->layer_count; i++) {
+        tensor = tensor || rank->layers[i].tensor > 1;
+    }
     rank->queues[QUEUE_COMPUTE] = builder_queue(l->builder, QUEUE_COMPUTE, "compute");
-    rank->tensor_queue = l->tensor > 1 ? builder_queue(l->builder, QUEUE_COMM, "tensor") : SCHED_NONE;
+    rank->tensor_queue = tensor ? builder_queue(l->builder, QUEUE_COMM, "tensor") : SCHED_NONE;
     rank->data_queue =
-        l->replicas > 1 || l->stages > 1 || l->tensor > 1 ? builder_queue(l->builder, QUEUE_COMM, "data") : SCHED_NONE;
+        l->stages > 1 || l->stage_devices > 1 ? builder_queue(l->builder, QUEUE_COMM, "data") : SCHED_NONE;
     TRY(lowering_groups(l, rank));
     TRY(lowering_templates(l, rank));
-    TRY(list_layers(l, rank));
     TRY(rank_arrays(l, rank));
     for (uint32_t i = 0; i < rank->layer_count; i++) {
         struct lower_layer *layer = &rank->layers[i];

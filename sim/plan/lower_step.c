@@ -44,13 +44,14 @@ static uint32_t receive(struct lowering *l, bool backward, uint32_t producer, ui
     if (peer == rank->stage) {
         return SCHED_NONE;
     }
-    const struct layer_graph *graph = &l->graphs[LAYER_TRANSFORMER];
+    uint32_t from = backward ? lowering_first_position(l, producer) : lowering_last_position(l, producer);
+    uint32_t to = backward ? from - 1 : from + 1;
+    double bytes = lowering_arriving_bytes(l, to);
     /* A received activation is its layer's saved input: it lives until the backward. A received gradient is only passing through. */
-    uint32_t buffer =
-        lower_buffer(l, SPACE_DEVICE, graph->boundary_bytes, backward ? BUFFER_BOUNDARY : BUFFER_ACTIVATION, 0,
-                     backward ? "received gradient" : "received activation");
+    uint32_t buffer = lower_buffer(l, SPACE_DEVICE, bytes, backward ? BUFFER_BOUNDARY : BUFFER_ACTIVATION, 0,
+                                   backward ? "received gradient" : "received activation");
     uint32_t queue = lane_queue(l, backward ? LANE_RECV_BACKWARD : LANE_RECV_FORWARD, peer);
-    uint32_t work = builder_work_transfer(l->builder, l->boundary_send_bytes, false);
+    uint32_t work = builder_work_transfer(l->builder, lowering_sent_bytes(l, from, to), false);
     uint32_t after = l->request->software->overlap_pipeline ? SCHED_NONE : rank->last_compute;
     uint32_t op = lowering_op(l, OP_RECV, queue, work, PHASE_PIPELINE_COMM);
     builder_acquire(l->builder, buffer);
@@ -58,22 +59,17 @@ static uint32_t receive(struct lowering *l, bool backward, uint32_t producer, ui
     builder_set_match(l->builder, lowering_transfer_match(l, backward, producer, micro_batch, peer, rank->stage));
     builder_tag(l->builder, (uint16_t)micro_batch, (uint16_t)chunk, OP_TAG_NONE);
     await_receive(l, op);
-    if (l->boundary_send_bytes < graph->boundary_bytes && rank->groups.tensor != SCHED_NONE) {
-        /* scatter/gather optimization (Narayanan et al. 2021, section 4.1): each tensor rank got 1/t, NVLink puts it together */
-        lowering_collective(l, OP_ALL_GATHER, rank->queues[QUEUE_COMPUTE], rank->groups.tensor,
-                            rank->groups.tensor_present, graph->boundary_bytes, l->request->plan->precision,
-                            PHASE_PIPELINE_COMM);
-    }
-    return buffer;
+    return lowering_complete(l, buffer, from, to, chunk, micro_batch);
 }
 
 /* The buffer for what a pass will send to the stage that holds `consumer`; SCHED_NONE when it stays here. Acquired by the pass's last layer. */
-static void prepare_output(struct lowering *l, bool backward, uint32_t consumer)
+static void prepare_output(struct lowering *l, bool backward, uint32_t producer, uint32_t consumer)
 {
     struct rank_state *rank = l->rank;
+    uint32_t from = backward ? lowering_first_position(l, producer) : lowering_last_position(l, producer);
     rank->output = SCHED_NONE;
     if (holder(l, consumer) != rank->stage) {
-        rank->output = lower_buffer(l, SPACE_DEVICE, l->graphs[LAYER_TRANSFORMER].boundary_bytes, BUFFER_BOUNDARY, 0,
+        rank->output = lower_buffer(l, SPACE_DEVICE, l->layouts[l->layout_at[from]].boundary_bytes, BUFFER_BOUNDARY, 0,
                                     backward ? "gradient to send" : "activation to send");
     }
 }
@@ -85,9 +81,12 @@ static void send_output(struct lowering *l, bool backward, uint32_t producer, ui
     if (rank->output == SCHED_NONE) {
         return;
     }
+    uint32_t from = backward ? lowering_first_position(l, producer) : lowering_last_position(l, producer);
+    uint32_t to = backward ? from - 1 : from + 1;
+    lowering_slice_output(l, from, to, chunk, micro_batch);
     uint32_t peer = holder(l, consumer);
     uint32_t queue = lane_queue(l, backward ? LANE_SEND_BACKWARD : LANE_SEND_FORWARD, peer);
-    uint32_t work = builder_work_transfer(l->builder, l->boundary_send_bytes, false);
+    uint32_t work = builder_work_transfer(l->builder, lowering_sent_bytes(l, from, to), false);
     uint32_t made_by = rank->last_compute;
     lowering_op(l, OP_SEND, queue, work, PHASE_PIPELINE_COMM);
     builder_depends(l->builder, made_by);
@@ -107,11 +106,15 @@ static void forward_step(struct lowering *l, uint32_t chunk, uint32_t micro_batc
         rank->next_flags |= OP_FLAG_MICRO_BATCH;
     }
     if (v > 0) {
-        rank->boundary_in[(size_t)chunk * l->micro_batches + micro_batch] =
-            receive(l, false, v - 1, chunk, micro_batch);
+        uint32_t received = receive(l, false, v - 1, chunk, micro_batch);
+        rank->boundary_in[(size_t)chunk * l->micro_batches + micro_batch] = received;
+        if (received == SCHED_NONE) {
+            uint32_t from = lowering_last_position(l, v - 1);
+            lowering_redistribute(l, from, from + 1, chunk, micro_batch);
+        }
     }
     if (!last) {
-        prepare_output(l, false, v + 1);
+        prepare_output(l, false, v, v + 1);
     }
     lowering_chunk_pass(l, chunk, LOWER_FORWARD, micro_batch);
     if (!last) {
@@ -126,9 +129,13 @@ static void backward_step(struct lowering *l, uint32_t chunk, uint32_t micro_bat
     uint32_t gradient = SCHED_NONE;
     if (v + 1 < l->stages * l->virtual_stages) {
         gradient = receive(l, true, v + 1, chunk, micro_batch);
+        if (gradient == SCHED_NONE) {
+            uint32_t from = lowering_first_position(l, v + 1);
+            lowering_redistribute(l, from, from - 1, chunk, micro_batch);
+        }
     }
     if (v > 0) {
-        prepare_output(l, true, v - 1);
+        prepare_output(l, true, v, v - 1);
     }
     lowering_chunk_pass(l, chunk, LOWER_BACKWARD, micro_batch);
     if (gradient != SCHED_NONE) {

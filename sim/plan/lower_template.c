@@ -96,16 +96,15 @@ static void end_beside(struct pass_template *made)
     }
 }
 
-static void add_collective(struct maker *maker, const struct rank_state *rank, const struct layer_op *op, bool beside)
+static void add_collective(struct maker *maker, const struct rank_layout *own, const struct layer_op *op, bool beside)
 {
     const struct plan *plan = maker->l->request->plan;
     close_run(maker);
     struct pass_template *made = maker->made;
-    uint32_t work =
-        builder_work_collective(maker->l->builder, rank->groups.tensor, op->collective_bytes, plan->precision);
+    uint32_t work = builder_work_collective(maker->l->builder, own->tensor, op->collective_bytes, plan->precision);
     made->segments[made->segment_count++] = (struct segment){
         .work = work,
-        .match_group = rank->groups.tensor,
+        .match_group = own->tensor,
         .opcode = (uint8_t)collective_opcode(op->collective),
         .phase = PHASE_TENSOR_COMM,
         .beside = beside,
@@ -115,14 +114,13 @@ static void add_collective(struct maker *maker, const struct rank_state *rank, c
                                                           .kind = beside ? ITEM_COLLECTIVE_BESIDE : ITEM_COLLECTIVE,
                                                           .passes = (uint16_t)collective_opcode(op->collective) };
     /* Phantoms' partners only exist when folded. */
-    made->mergeable = made->mergeable && rank->groups.tensor_present == 1;
+    made->mergeable = made->mergeable && own->tensor_present == 1;
 }
 
-static enum status make_template(struct lowering *l, struct rank_state *rank, enum layer_kind layer,
+static enum status make_template(struct lowering *l, const struct layer_graph *graph, const struct rank_layout *own,
                                  enum template_kind kind)
 {
-    const struct layer_graph *graph = &l->graphs[layer];
-    struct pass_template *made = &rank->templates[layer][kind];
+    struct pass_template *made = &own->templates[graph->kind][kind];
     struct maker maker = { .l = l, .made = made, .phase = template_phase(kind) };
     made->segments = arena_array(&l->arena, struct segment, graph->op_count + 1);
     made->items = arena_array(&l->arena, struct work_item, graph->op_count + 1);
@@ -140,9 +138,9 @@ static enum status make_template(struct lowering *l, struct rank_state *rank, en
             continue;
         }
         if (op->collective != LAYER_NO_COLLECTIVE) {
-            if (l->tensor > 1) {
+            if (own->tensor != SCHED_NONE) {
                 beside = overlap && op->overlappable;
-                add_collective(&maker, rank, op, beside);
+                add_collective(&maker, own, op, beside);
             }
             continue;
         }
@@ -162,9 +160,19 @@ static enum status make_template(struct lowering *l, struct rank_state *rank, en
 
 enum status lowering_templates(struct lowering *l, struct rank_state *rank)
 {
-    for (uint32_t layer = 0; layer < LAYER_KIND_COUNT; layer++) {
-        for (uint32_t kind = 0; kind < TEMPLATE_COUNT; kind++) {
-            TRY(make_template(l, rank, (enum layer_kind)layer, (enum template_kind)kind));
+    for (uint32_t i = 0; i < l->layout_count; i++) {
+        struct rank_layout *own = &rank->layouts[i];
+        if (!own->used) {
+            continue;
+        }
+        own->templates = arena_alloc(&l->arena, LAYER_KIND_COUNT, sizeof *own->templates);
+        if (own->templates == NULL) {
+            return error_set(l->error, STATUS_NO_MEMORY, "out of memory for pass templates");
+        }
+        for (uint32_t layer = 0; layer < LAYER_KIND_COUNT; layer++) {
+            for (uint32_t kind = 0; l->layouts[i].built[layer] && kind < TEMPLATE_COUNT; kind++) {
+                TRY(make_template(l, &l->layouts[i].graphs[layer], own, (enum template_kind)kind));
+            }
         }
     }
     return STATUS_OK;

@@ -7,6 +7,7 @@
 #include "sim/base/check.h"
 #include "sim/base/json_write.h"
 #include "sim/plan/order.h"
+#include "sim/plan/plan_layers.h"
 #include "strategies/registry.h"
 
 const char *recompute_word(enum recompute_mode mode)
@@ -210,6 +211,7 @@ enum status plan_check(const struct plan *plan, const struct model *model, struc
     TRY(check_degrees(plan, model, error));
     TRY(check_batch(plan, error));
     TRY(check_order(plan, error));
+    TRY(plan_layers_check(plan, model, error));
     return plan->stage_layers == NULL ? STATUS_OK : check_stages(plan, model, error);
 }
 
@@ -249,6 +251,7 @@ void plan_print_json(const struct plan *plan, const struct model *model, struct 
     jw_int(&w, "virtual_stages", plan->virtual_stages);
     jw_int(&w, "data", plan->data);
     jw_int(&w, "zero_stage", plan->zero_stage);
+    plan_layers_print(plan, model, &w);
     jw_end(&w);
     jw_array(&w, "recompute");
     for (int64_t i = 0; i < model->layers; i++) {

@@ -20,11 +20,21 @@ enum plan_detail { DETAIL_OP, DETAIL_LAYER, DETAIL_STAGE };
 
 enum { PLAN_WORD_BYTES = 64 };
 
+/* How the devices of a stage split one layer; sim/plan/plan_layers.h says what follows from it. */
+struct plan_layer {
+    int64_t tensor,
+        data; /* degrees: tensor * data == the plan's tensor * data; tensor 0: not given (only of plan.embedding and plan.head) */
+    int64_t zero_stage;
+    bool
+        data_consecutive; /* false: tensor-parallel partners are consecutive ranks, data-parallel ones strided; true: the other way round */
+};
+
 struct plan {
     /* training */
     int64_t sequence_length, micro_batch, global_batch;
     enum dtype precision;
-    /* degrees: tensor * context * pipeline * data == gpus (expert divides data) */
+    /* degrees: tensor * context * pipeline * data == gpus (expert divides data). Where layers differ these are the defaults, and still say the devices of a stage (tensor * data) and the
+     * samples of a micro-batch on them (micro_batch * data). */
     int64_t tensor, context, expert, pipeline, virtual_stages, data, zero_stage;
     bool sequence_parallel;
     /* derived: global_batch / (data * micro_batch) */
@@ -35,6 +45,9 @@ struct plan {
     int64_t *stage_layers;
     /* per transformer layer [model.layers] */
     uint8_t *recompute;
+    /* per transformer layer [model.layers], or NULL: all are split as tensor, data and zero_stage say, tensor-parallel partners consecutive */
+    struct plan_layer *layers;
+    struct plan_layer embedding, head; /* tensor 0: as the first and the last layer (a tied head: as the embedding) */
     char policy[PLAN_WORD_BYTES];
     struct parameter_values policy_parameters;
     enum plan_detail detail;

@@ -6,7 +6,7 @@
 
 #include "sim/base/check.h"
 #include "sim/plan/order.h"
-#include "sim/plan/plan.h"
+#include "sim/plan/plan_layers.h"
 #include "sim/plan/scenario_keys.h"
 #include "strategies/registry.h"
 
@@ -146,30 +146,19 @@ static enum status read_training(struct plan *plan, const struct model *model, c
     return STATUS_OK;
 }
 
-static enum status recompute_mode_of(const struct json *at, uint8_t *mode, struct error *error)
-{
-    const char *word;
-    TRY(json_as_string(at, &word, error));
-    for (int i = 0; i < RECOMPUTE_MODE_COUNT; i++) {
-        if (strcmp(word, recompute_word((enum recompute_mode)i)) == 0) {
-            *mode = (uint8_t)i;
-            return STATUS_OK;
-        }
-    }
-    return json_error(at, error, "unknown recompute mode \"%.64s\": allowed are none, selective, full", word);
-}
-
-static enum status read_recompute(struct plan *plan, const struct model *model, const struct json *root,
+static enum status read_recompute(struct plan *plan, const struct model *model, const struct json *root, bool *listed,
                                   struct arena *arena, struct error *error)
 {
     struct json at, item;
     uint8_t mode = RECOMPUTE_NONE;
+    *listed = false;
     plan->recompute = arena_array(arena, uint8_t, (size_t)model->layers);
     if (plan->recompute == NULL) {
         return no_memory(error);
     }
     TRY(json_any_optional(root, "recompute", &at, error));
     if (at.node != NULL && json_type(&at) == JSON_ARRAY) {
+        *listed = true;
         if (json_count(&at) != (size_t)model->layers) {
             return json_error(&at, error,
                               "%zu modes for the %" PRId64 " layers of %s: give one for each, or one word for all",
@@ -177,7 +166,7 @@ static enum status read_recompute(struct plan *plan, const struct model *model, 
         }
         for (size_t i = 0; i < (size_t)model->layers; i++) {
             json_item(&at, i, &item);
-            TRY(recompute_mode_of(&item, &plan->recompute[i], error));
+            TRY(plan_recompute_mode(&item, &plan->recompute[i], error));
         }
         return STATUS_OK;
     }
@@ -186,7 +175,7 @@ static enum status read_recompute(struct plan *plan, const struct model *model, 
                           json_type_word(json_type(&at)));
     }
     if (at.node != NULL) {
-        TRY(recompute_mode_of(&at, &mode, error));
+        TRY(plan_recompute_mode(&at, &mode, error));
     }
     memset(plan->recompute, mode, (size_t)model->layers);
     return STATUS_OK;
@@ -275,10 +264,12 @@ enum status plan_read(struct plan *plan, const struct model *model, const struct
 {
     static const char *const details[] = { "op", "layer", "stage" };
     size_t detail;
+    bool recompute_listed;
     *plan = (struct plan){ 0 };
     TRY(read_parallel(plan, root, gpus, error));
     TRY(read_training(plan, model, root, error));
-    TRY(read_recompute(plan, model, root, arena, error));
+    TRY(read_recompute(plan, model, root, &recompute_listed, arena, error));
+    TRY(plan_layers_read(plan, model, root, recompute_listed, arena, error));
     TRY(read_policy(plan, root, error));
     TRY(json_word_or(root, "detail", details, 3, DETAIL_LAYER, &detail, error));
     TRY(json_bool_or(root, "fold", true, &plan->fold, error));

@@ -275,33 +275,6 @@ void explanation_print_json(const struct explanation *explanation, struct strbuf
 
 /* ---- the walk ---- */
 
-/* The same shape as the lowering uses (sim/plan/lower.c). */
-static enum status build_graphs(struct explainer *e, struct error *error)
-{
-    const struct scenario *scenario = e->from->scenario;
-    const struct plan *plan = &scenario->plan;
-    const struct software *software = &scenario->software;
-    const struct layer_shape shape = {
-        .micro_batch = plan->micro_batch,
-        .sequence = plan->sequence_length,
-        .tensor = plan->tensor,
-        .sequence_parallel = plan->sequence_parallel,
-        .context = plan->context,
-        .dtype = plan->precision,
-        .padded_vocab = model_padded_vocab(&scenario->model, plan->tensor, software->vocab_multiple),
-        .flash_attention = software->flash_attention,
-        .fused_kernels = software->fused_kernels,
-        .separate_backward_weight = e->order->splits_backward,
-        .selective_ops = software->selective_ops,
-        .loss = software->loss,
-        .gradient_bytes = (int64_t)software->gradient_bytes,
-    };
-    for (uint32_t kind = 0; kind < LAYER_KIND_COUNT; kind++) {
-        TRY(layer_graph_build(&e->graphs[kind], &scenario->model, (enum layer_kind)kind, &shape, &e->to->arena, error));
-    }
-    return STATUS_OK;
-}
-
 enum status explain_scenario(struct explanation *explanation, const struct explain_input *input, struct error *error)
 {
     *explanation = (struct explanation){ .name = input->scenario->name };
@@ -316,7 +289,7 @@ enum status explain_scenario(struct explanation *explanation, const struct expla
         .virtual_stages = (uint32_t)plan->virtual_stages,
         .parameters = plan->order_parameters,
     };
-    TRY(build_graphs(&e, error));
+    TRY(explain_build_graphs(&e, error));
     explain_model(&e);
     explain_plan(&e);
     explain_policy(&e);

@@ -4,14 +4,26 @@
 
 #include "sim/model/layer.h"
 #include "sim/plan/order.h"
+#include "sim/plan/plan_layers.h"
 #include "sim/report/explain.h"
+
+/* One of the different splits of layers in the plan, and the graphs of the kinds that have it. */
+struct explain_split {
+    struct plan_layer split;
+    bool built[LAYER_KIND_COUNT];
+    struct layer_graph graphs[LAYER_KIND_COUNT];
+};
 
 struct explainer {
     struct explanation *to;
     const struct explain_input *from;
     const struct pipeline_order *order;
     struct order_request order_request;
-    struct layer_graph graphs[LAYER_KIND_COUNT]; /* on one device, as lowered */
+    struct layer_graph
+        graphs[LAYER_KIND_COUNT]; /* on one device, as lowered: the embedding, the first layer, the head */
+    struct explain_split *splits;
+    uint32_t split_count, *split_at; /* by position in the model: embedding, layers, head */
+    bool mixed;                      /* layers are split differently: graphs are not all there is */
 };
 
 /* A new section; terms and tables that follow belong to it. */
@@ -27,6 +39,11 @@ void explain_cell_text(struct explainer *e, const char *text);
 /* printf into the explanation; never NULL. */
 const char *explain_text(struct explainer *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* explain_layers.c; position: as in sim/plan/plan_layers.h */
+enum status explain_build_graphs(struct explainer *e, struct error *error);
+const struct layer_graph *explain_graph(const struct explainer *e, int64_t position);
+const struct plan_layer *explain_split_at(const struct explainer *e, int64_t position);
+void explain_splits(struct explainer *e); /* a table, where layers are split differently */
 /* explain_memory.c */
 void explain_model(struct explainer *e);
 void explain_plan(struct explainer *e);

@@ -75,7 +75,9 @@ void explain_plan(struct explainer *e)
                        &p->order_parameters);
     explain_word(e, "precision", dtype_word(p->precision), NULL);
     explain_value(e, "ZeRO stage", (double)p->zero_stage, NULL,
-                  "1: optimizer states divided over data parallel ranks, 2: gradients too, 3: weights too", NULL, NULL);
+                  "1: optimizer states divided over data parallel ranks, 2: gradients too, 3: weights too", NULL,
+                  e->mixed ? "where the table does not say otherwise" : NULL);
+    explain_splits(e);
 }
 
 /* ---- states ---- */
@@ -84,8 +86,21 @@ void explain_plan(struct explainer *e)
 struct stage_contents {
     uint32_t layers; /* transformer */
     bool embedding, head;
-    double parameters; /* on one device, after tensor parallelism */
+    /* On one device, after tensor parallelism. Bytes: as their ZeRO stages divide them. */
+    double parameters, weight_bytes, gradient_bytes, optimizer_bytes;
 };
+
+/* A layer's share, `parameters` of it on one device before ZeRO. */
+static void add_layer(const struct explainer *e, struct stage_contents *c, int64_t position, double parameters)
+{
+    const struct software *sw = &e->from->scenario->software;
+    const struct plan_layer *split = explain_split_at(e, position);
+    double replicas = (double)(split->data * e->from->scenario->plan.context);
+    c->parameters += parameters;
+    c->weight_bytes += parameters * sw->weight_bytes / (split->zero_stage >= 3 ? replicas : 1);
+    c->gradient_bytes += parameters * sw->gradient_bytes / (split->zero_stage >= 2 ? replicas : 1);
+    c->optimizer_bytes += parameters * (sw->master_bytes + sw->moments_bytes) / (split->zero_stage >= 1 ? replicas : 1);
+}
 
 static struct stage_contents stage_contents(const struct explainer *e, uint32_t stage)
 {
@@ -94,15 +109,26 @@ static struct stage_contents stage_contents(const struct explainer *e, uint32_t 
     uint32_t virtual_count = e->order_request.stages * e->order_request.virtual_stages;
     for (uint32_t chunk = 0; chunk < e->order_request.virtual_stages; chunk++) {
         uint32_t v = order_virtual_stage(e->order, &e->order_request, stage, chunk);
+        int64_t first = 1;
+        for (uint32_t before = 0; before < v; before++) {
+            first += plan->stage_layers[before];
+        }
+        for (int64_t i = first; i < first + plan->stage_layers[v]; i++) {
+            add_layer(e, &c, i, explain_graph(e, i)->parameters);
+        }
         c.layers += (uint32_t)plan->stage_layers[v];
         c.embedding = c.embedding || v == 0;
         c.head = c.head || v == virtual_count - 1;
     }
-    c.parameters = c.layers * e->graphs[LAYER_TRANSFORMER].parameters;
-    c.parameters += c.embedding ? e->graphs[LAYER_EMBEDDING].parameters : 0;
-    c.parameters += c.head ? e->graphs[LAYER_HEAD].parameters : 0;
-    /* A last stage apart from the first keeps its own copy of a tied table. */
-    c.parameters += c.head && plan->pipeline > 1 ? e->graphs[LAYER_HEAD].tied_parameters : 0;
+    int64_t last = e->from->scenario->model.layers + 1;
+    if (c.embedding) {
+        add_layer(e, &c, 0, e->graphs[LAYER_EMBEDDING].parameters);
+    }
+    if (c.head) {
+        /* A last stage apart from the first keeps its own copy of a tied table. */
+        const struct layer_graph *head = &e->graphs[LAYER_HEAD];
+        add_layer(e, &c, last, head->parameters + (plan->pipeline > 1 ? head->tied_parameters : 0));
+    }
     return c;
 }
 
@@ -136,13 +162,18 @@ void explain_states(struct explainer *e)
         e, "bytes per parameter", software_state_bytes(sw), "bytes", "weight + gradient + master + moments",
         explain_text(e, "%g + %g + %g + %g", sw->weight_bytes, sw->gradient_bytes, sw->master_bytes, sw->moments_bytes),
         source != NULL ? source->source : NULL);
-    explain_value(e, "data-parallel replicas", replicas, NULL, "data x context", NULL, NULL);
-    explain_value(e, "divided by the replicas", (double)plan->zero_stage, "ZeRO stage",
-                  plan->zero_stage == 0   ? "nothing"
-                  : plan->zero_stage == 1 ? "optimizer states"
-                  : plan->zero_stage == 2 ? "optimizer states and gradients"
-                                          : "optimizer states, gradients and weights",
-                  NULL, "ZeRO: Rajbhandari et al. 2020");
+    if (e->mixed) {
+        explain_word(e, "divided by the replicas", "of each layer as the plan's table of splits says",
+                     "ZeRO: Rajbhandari et al. 2020");
+    } else {
+        explain_value(e, "data-parallel replicas", replicas, NULL, "data x context", NULL, NULL);
+        explain_value(e, "divided by the replicas", (double)plan->zero_stage, "ZeRO stage",
+                      plan->zero_stage == 0   ? "nothing"
+                      : plan->zero_stage == 1 ? "optimizer states"
+                      : plan->zero_stage == 2 ? "optimizer states and gradients"
+                                              : "optimizer states, gradients and weights",
+                      NULL, "ZeRO: Rajbhandari et al. 2020");
+    }
     static const char *const columns[] = { "rank",        "layers", "parameters a GPU",  "weight B", "gradient B",
                                            "optimizer B", "sum B",  "in the schedule B", "formula",  NULL };
     explain_table(e, "By stage", columns);
@@ -151,23 +182,22 @@ void explain_states(struct explainer *e)
             continue;
         }
         struct stage_contents c = stage_contents(e, s->ranks[r].stage);
-        double weight = c.parameters * sw->weight_bytes / (plan->zero_stage >= 3 ? replicas : 1);
-        double gradient = c.parameters * sw->gradient_bytes / (plan->zero_stage >= 2 ? replicas : 1);
-        double optimizer =
-            c.parameters * (sw->master_bytes + sw->moments_bytes) / (plan->zero_stage >= 1 ? replicas : 1);
         double lasting = lasting_bytes(s, &s->ranks[r], BUFFER_WEIGHT) +
                          lasting_bytes(s, &s->ranks[r], BUFFER_GRADIENT) +
                          lasting_bytes(s, &s->ranks[r], BUFFER_OPTIMIZER);
         explain_cell_text(e, sched_label(s, s->ranks[r].label));
         explain_cell_number(e, c.layers);
         explain_cell_number(e, c.parameters);
-        explain_cell_number(e, weight);
-        explain_cell_number(e, gradient);
-        explain_cell_number(e, optimizer);
-        explain_cell_number(e, weight + gradient + optimizer);
+        explain_cell_number(e, c.weight_bytes);
+        explain_cell_number(e, c.gradient_bytes);
+        explain_cell_number(e, c.optimizer_bytes);
+        explain_cell_number(e, c.weight_bytes + c.gradient_bytes + c.optimizer_bytes);
         explain_cell_number(e, lasting);
-        explain_cell_text(e, explain_text(e, "%u x %.10g%s%s", c.layers, e->graphs[LAYER_TRANSFORMER].parameters,
-                                          c.embedding ? " + embedding" : "", c.head ? " + head" : ""));
+        const char *layers = e->mixed
+                                 ? explain_text(e, "%u layers as split", c.layers)
+                                 : explain_text(e, "%u x %.10g", c.layers, e->graphs[LAYER_TRANSFORMER].parameters);
+        explain_cell_text(
+            e, explain_text(e, "%s%s%s", layers, c.embedding ? " + embedding" : "", c.head ? " + head" : ""));
     }
 }
 
@@ -197,7 +227,7 @@ static double chunk_saved_bytes(const struct explainer *e, uint32_t stage, uint3
     double bytes = v == 0 ? e->graphs[LAYER_EMBEDDING].saved_bytes_none : 0;
     bytes += v == virtual_count - 1 ? e->graphs[LAYER_HEAD].saved_bytes_none : 0;
     for (int64_t i = first; i < first + plan->stage_layers[v]; i++) {
-        bytes += saved_bytes(&e->graphs[LAYER_TRANSFORMER], (enum recompute_mode)plan->recompute[i]);
+        bytes += saved_bytes(explain_graph(e, i + 1), (enum recompute_mode)plan->recompute[i]);
     }
     return bytes;
 }
@@ -253,9 +283,10 @@ static void closed_form(struct explainer *e)
         dtype_bytes(p->precision) != 2 || m->dropout <= 0 || m->attention_dropout <= 0) {
         return;
     }
-    double s = (double)p->sequence_length, b = (double)p->micro_batch, h = (double)m->hidden, a = (double)m->heads;
-    double t = (double)p->tensor, sbh = s * b * h, core = 5 * a * s / h;
-    bool sp = p->sequence_parallel && p->tensor > 1;
+    int64_t samples = p->micro_batch * p->data / explain_split_at(e, 1)->data;
+    double s = (double)p->sequence_length, b = (double)samples, h = (double)m->hidden, a = (double)m->heads;
+    double t = (double)explain_split_at(e, 1)->tensor, sbh = s * b * h, core = 5 * a * s / h;
+    bool sp = p->sequence_parallel && t > 1;
     const char *numbers = explain_text(e, "s %g, b %g, h %g, a %g, t %g", s, b, h, a, t);
     const char *source = "Korthikanti et al. 2022 (arXiv 2205.05198), equations 1 to 6";
     explain_value(e, "closed form, no recomputation", sp ? sbh / t * (34 + core) : sbh * (10 + 24 / t + core / t),
@@ -269,7 +300,9 @@ void explain_activations(struct explainer *e)
     const struct layer_graph *graph = &e->graphs[LAYER_TRANSFORMER];
     const struct schedule *s = e->from->input->schedule;
     explain_section(e, "activations", "Activations",
-                    "Tensors saved in forward for backward, of one layer and micro-batch on one device.");
+                    e->mixed ? "Tensors saved in forward for backward, of the first layer and one micro-batch on one "
+                               "device; the plan's table has the other layers."
+                             : "Tensors saved in forward for backward, of one layer and micro-batch on one device.");
     explain_value(e, "saved without recomputation", graph->saved_bytes_none, "bytes", "sum of the tensors below", NULL,
                   NULL);
     explain_value(e, "saved with selective recomputation", graph->saved_bytes_selective, "bytes",

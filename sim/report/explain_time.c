@@ -81,14 +81,14 @@ struct pass_sum {
     double device_s, host_s, launches;
 };
 
-static void kernel_rows(struct explainer *e, enum layer_kind kind, struct pass_sum sums[2])
+static void kernel_rows(struct explainer *e, const struct layer_graph *g, const char *split, struct pass_sum sums[2])
 {
     static const char *const columns[] = { "pass",          "kernel",    "class",    "shape (batch x MxNxK)",
                                            "launches",      "GFLOPs",    "MB moved", "alone us",
                                            "arithmetic us", "memory us", "bound by", NULL };
-    const struct layer_graph *g = &e->graphs[kind];
-    explain_table(e, explain_text(e, "Kernels of one %s layer and micro-batch on one device", layer_kind_word(kind)),
-                  columns);
+    explain_table(
+        e, explain_text(e, "Kernels of one %s layer and micro-batch on one device%s", layer_kind_word(g->kind), split),
+        columns);
     for (uint32_t i = 0; i < g->op_count; i++) {
         const struct layer_op *op = &g->ops[i];
         if (op->collective != LAYER_NO_COLLECTIVE) {
@@ -114,6 +114,28 @@ static void kernel_rows(struct explainer *e, enum layer_kind kind, struct pass_s
     }
 }
 
+/* ", tensor 2 x data 4": nothing where all layers are split alike. */
+static const char *split_text(struct explainer *e, uint32_t split)
+{
+    char text[PLAN_LAYER_TEXT_BYTES];
+    return e->mixed ? explain_text(e, ", %s", plan_layer_text(&e->splits[split].split, text)) : "";
+}
+
+/* The first layer's kernels are shown, and each other pair of degrees' once. */
+static bool is_first_of_degrees(const struct explainer *e, uint32_t split)
+{
+    const struct plan_layer *own = &e->splits[split].split;
+    if (own->tensor == explain_split_at(e, 1)->tensor) {
+        return false;
+    }
+    for (uint32_t i = 0; i < split; i++) {
+        if (e->splits[i].built[LAYER_TRANSFORMER] && e->splits[i].split.tensor == own->tensor) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void explain_kernels(struct explainer *e)
 {
     const struct software *sw = &e->from->scenario->software;
@@ -123,7 +145,7 @@ void explain_kernels(struct explainer *e)
                     "alone = floor + max(arithmetic, memory), the maximum rounded; GEMMs by tiles and waves "
                     "(sim/engine/kernel_cost.h), others bytes over achieved bandwidth.");
     struct pass_sum sums[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
-    kernel_rows(e, LAYER_TRANSFORMER, sums);
+    kernel_rows(e, &e->graphs[LAYER_TRANSFORMER], split_text(e, e->split_at[1]), sums);
     static const char *const names[] = { "layer forward", "layer backward" };
     for (uint32_t i = 0; i < 2; i++) {
         explain_value(e, explain_text(e, "%s, kernels alone", names[i]), sums[i].device_s, "s",
@@ -135,8 +157,13 @@ void explain_kernels(struct explainer *e)
                       launch != NULL ? launch->source : NULL);
     }
     struct pass_sum other[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
-    kernel_rows(e, LAYER_EMBEDDING, other);
-    kernel_rows(e, LAYER_HEAD, other);
+    for (uint32_t i = 0; i < e->split_count; i++) {
+        if (e->splits[i].built[LAYER_TRANSFORMER] && is_first_of_degrees(e, i)) {
+            kernel_rows(e, &e->splits[i].graphs[LAYER_TRANSFORMER], split_text(e, i), other);
+        }
+    }
+    kernel_rows(e, &e->graphs[LAYER_EMBEDDING], split_text(e, e->split_at[0]), other);
+    kernel_rows(e, &e->graphs[LAYER_HEAD], split_text(e, e->split_at[e->from->scenario->model.layers + 1]), other);
 }
 
 /* ---- collectives and transfers ---- */

@@ -7,6 +7,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
+#include "sim/plan/plan_layers.h"
 #include "strategies/planners/planner.h"
 #include "strategies/registry.h"
 
@@ -36,6 +37,17 @@ double planner_runtime_bytes(const struct scenario *scenario)
     return software_runtime_bytes(&scenario->software, &scenario->machine);
 }
 
+/* Planners count with one split of all layers, or choose the splits themselves. */
+static enum status check_layers(const struct planner_request *request, struct error *error)
+{
+    if (!plan_is_mixed(&request->scenario->plan, &request->scenario->model)) {
+        return STATUS_OK;
+    }
+    return error_at(error, STATUS_BAD_INPUT, NULL, "$.parallel.layers",
+                    "the scenario splits its layers differently already, and a planner chooses the splits: leave "
+                    "parallel.layers, embedding and head out, or run the scenario as it is");
+}
+
 static enum status check_budgets(const struct planner_request *request, struct error *error)
 {
     double most = request->scenario->machine.gpu.usable_bytes, least = planner_runtime_bytes(request->scenario);
@@ -62,6 +74,7 @@ enum status planner_search(const struct planner *planner, const struct planner_r
     CHECK(request->budget_count > 0 && request->budget_count <= PLANNER_BUDGETS_MAX);
     CHECK(request->top <= PLANNER_TOP_MAX);
     *answer = (struct planner_answer){ 0 };
+    TRY(check_layers(request, error));
     TRY(check_budgets(request, error));
     answer->results = arena_array(&answer->arena, struct planner_result, request->budget_count);
     answer->result_count = request->budget_count;
@@ -132,6 +145,13 @@ enum status planner_copy_plan(struct plan *copy, const struct plan *plan, const 
     }
     memcpy(copy->stage_layers, plan->stage_layers, stages * sizeof *copy->stage_layers);
     memcpy(copy->recompute, plan->recompute, layers * sizeof *copy->recompute);
+    if (plan->layers != NULL) {
+        copy->layers = arena_array(arena, struct plan_layer, layers);
+        if (copy->layers == NULL) {
+            return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
+        }
+        memcpy(copy->layers, plan->layers, layers * sizeof *copy->layers);
+    }
     return STATUS_OK;
 }
 

@@ -27,6 +27,9 @@ static const char *const seeds[] = {
     ("{\"model\":\"llama-3-8b\",\"machine\":\"dgx-a100-80gb\",\"training\":{\"precision\":\"bf16\",\"global_batch\":16}"
      ","
      "\"parallel\":{\"tensor\":4,\"data\":2,\"zero_stage\":3}}"),
+    ("{\"model\":\"llama-3-8b\",\"machine\":\"dgx-a100-80gb\",\"training\":{\"global_batch\":64,\"micro_batch\":2},"
+     "\"parallel\":{\"layers\":[{\"layers\":12,\"tensor\":2,\"zero_stage\":3,\"recompute\":\"full\"},{\"layers\":20,"
+     "\"data\":2,\"consecutive\":\"data\"}],\"embedding\":{\"tensor\":1},\"head\":{\"data\":8,\"zero_stage\":1}}}"),
 };
 enum { SEED_COUNT = sizeof seeds / sizeof seeds[0], TEXT_MAX = 4096, STEPS_MAX = 1 << 16 };
 

@@ -1,0 +1,143 @@
+/* Explaining plans whose layers are split differently: the splits, what each holds, and what moves between them. */
+#include <inttypes.h>
+
+#include "sim/base/check.h"
+#include "sim/report/explain_internal.h"
+
+static int64_t last_position(const struct explainer *e)
+{
+    return e->from->scenario->model.layers + 1;
+}
+
+static enum layer_kind kind_at(const struct explainer *e, int64_t position)
+{
+    return position == 0 ? LAYER_EMBEDDING : position == last_position(e) ? LAYER_HEAD : LAYER_TRANSFORMER;
+}
+
+/* The same shape as the lowering uses (sim/plan/lower_layout.c). */
+static enum status build_graph(struct explainer *e, struct explain_split *split, enum layer_kind kind,
+                               struct error *error)
+{
+    const struct scenario *scenario = e->from->scenario;
+    const struct plan *plan = &scenario->plan;
+    const struct software *software = &scenario->software;
+    const struct layer_shape shape = {
+        .micro_batch = plan->micro_batch * plan->data / split->split.data,
+        .sequence = plan->sequence_length,
+        .tensor = split->split.tensor,
+        .sequence_parallel = plan->sequence_parallel,
+        .context = plan->context,
+        .dtype = plan->precision,
+        .padded_vocab = model_padded_vocab(&scenario->model, split->split.tensor, software->vocab_multiple),
+        .flash_attention = software->flash_attention,
+        .fused_kernels = software->fused_kernels,
+        .separate_backward_weight = e->order->splits_backward,
+        .selective_ops = software->selective_ops,
+        .loss = software->loss,
+        .gradient_bytes = (int64_t)software->gradient_bytes,
+    };
+    if (split->built[kind]) {
+        return STATUS_OK;
+    }
+    split->built[kind] = true;
+    return layer_graph_build(&split->graphs[kind], &scenario->model, kind, &shape, &e->to->arena, error);
+}
+
+enum status explain_build_graphs(struct explainer *e, struct error *error)
+{
+    const struct scenario *scenario = e->from->scenario;
+    int64_t last = last_position(e);
+    e->mixed = plan_is_mixed(&scenario->plan, &scenario->model);
+    e->splits = arena_array(&e->to->arena, struct explain_split, e->mixed ? (size_t)last + 1 : 1);
+    e->split_at = arena_array(&e->to->arena, uint32_t, (size_t)last + 1);
+    if (e->splits == NULL || e->split_at == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory for the explanation");
+    }
+    for (int64_t i = 0; i <= last; i++) {
+        struct plan_layer split = plan_layer_at(&scenario->plan, &scenario->model, i);
+        uint32_t at = 0;
+        while (at < e->split_count && !plan_layer_equal(&e->splits[at].split, &split)) {
+            at++;
+        }
+        e->split_count += at == e->split_count ? 1 : 0;
+        e->splits[at].split = split;
+        e->split_at[i] = at;
+        TRY(build_graph(e, &e->splits[at], kind_at(e, i), error));
+    }
+    e->graphs[LAYER_EMBEDDING] = *explain_graph(e, 0);
+    e->graphs[LAYER_TRANSFORMER] = *explain_graph(e, 1);
+    e->graphs[LAYER_HEAD] = *explain_graph(e, last);
+    return STATUS_OK;
+}
+
+const struct layer_graph *explain_graph(const struct explainer *e, int64_t position)
+{
+    return &e->splits[e->split_at[position]].graphs[kind_at(e, position)];
+}
+
+const struct plan_layer *explain_split_at(const struct explainer *e, int64_t position)
+{
+    return &e->splits[e->split_at[position]].split;
+}
+
+/* What the step from a position to the next one costs. */
+static const char *move_text(struct explainer *e, int64_t position)
+{
+    if (position == last_position(e)) {
+        return "-";
+    }
+    const struct plan_layer *a = explain_split_at(e, position), *b = explain_split_at(e, position + 1);
+    if (a->tensor == b->tensor && a->data_consecutive == b->data_consecutive) {
+        return "nothing";
+    }
+    if (e->from->scenario->plan.sequence_parallel) {
+        return explain_text(e, "all-to-all of %" PRId64 ", both ways", plan_exchange_size(a, b));
+    }
+    struct plan_move there = plan_move_between(a, b), back = plan_move_between(b, a);
+    const char *forward =
+        there.gathered > 1 ? explain_text(e, "%sall-gather of %" PRId64, there.sliced ? "slice, " : "", there.gathered)
+                           : "slice";
+    const char *backward =
+        back.gathered > 1 ? explain_text(e, "%sall-gather of %" PRId64, back.sliced ? "slice, " : "", back.gathered)
+                          : "slice";
+    return explain_text(e, "forward %s; backward %s", forward, backward);
+}
+
+void explain_splits(struct explainer *e)
+{
+    static const char *const columns[] = {
+        "layers",           "tensor",       "data",        "ZeRO",   "consecutive",        "samples a GPU",
+        "parameters a GPU", "saved none B", "selective B", "full B", "to the next layers", NULL
+    };
+    const struct plan *plan = &e->from->scenario->plan;
+    if (!e->mixed) {
+        return;
+    }
+    explain_value(e, "samples of a stage's micro-batch", (double)(plan->micro_batch * plan->data), NULL,
+                  "micro-batch x data; a layer of data degree d has 1/d of them on a GPU",
+                  explain_text(e, "%" PRId64 " x %" PRId64, plan->micro_batch, plan->data), NULL);
+    explain_table(e, "How the layers are split (what moves between them: sim/plan/plan_layers.h)", columns);
+    int64_t last = last_position(e);
+    for (int64_t i = 0, end; i <= last; i = end + 1) {
+        for (end = i; end + 1 < last && i > 0 && i < last && e->split_at[end + 1] == e->split_at[i];) {
+            end++;
+        }
+        const struct plan_layer *split = explain_split_at(e, i);
+        const struct layer_graph *graph = explain_graph(e, i);
+        explain_cell_text(e, i == 0      ? "embedding"
+                             : i == last ? "head"
+                             : i == end  ? explain_text(e, "%" PRId64, i - 1)
+                                         : explain_text(e, "%" PRId64 "-%" PRId64, i - 1, end - 1));
+        explain_cell_number(e, (double)split->tensor);
+        explain_cell_number(e, (double)split->data);
+        explain_cell_number(e, (double)split->zero_stage);
+        explain_cell_text(e, split->data_consecutive ? "data" : "tensor");
+        int64_t samples = plan->micro_batch * plan->data / split->data;
+        explain_cell_number(e, (double)samples);
+        explain_cell_number(e, graph->parameters);
+        explain_cell_number(e, graph->saved_bytes_none);
+        explain_cell_number(e, graph->saved_bytes_selective);
+        explain_cell_number(e, graph->saved_bytes_full);
+        explain_cell_text(e, move_text(e, end));
+    }
+}
