@@ -30,14 +30,14 @@ static void test_exact(void)
     }
 }
 
-/* Independent of the formulas: simulated times, simulated optimum. Pieces are many, so that the polynomial's minimum is certain to well within 2 %. */
+/* Independent of the formulas: simulated times, simulated optimum. */
 static void test_simulated(void)
 {
-    for (int i = 1; i < RATIO_COUNT; i++) {
+    for (int i = 0; i < RATIO_COUNT; i++) {
         double mtbf = 1e5, delta = RATIOS[i] * mtbf, daly = failures_daly_s(mtbf, delta);
         for (uint64_t seed = 1; seed <= 3; seed++) {
-            double best = failures_simulated_optimum_s(mtbf, delta, 2 * delta, daly, 200000, seed);
-            struct failures_run run = failures_simulate(mtbf, delta, 2 * delta, daly, 200000, seed);
+            double best = failures_simulated_optimum_s(mtbf, delta, 2 * delta, daly, 50000, seed);
+            struct failures_run run = failures_simulate(mtbf, delta, 2 * delta, daly, 50000, seed);
             printf("delta/M %g: simulated optimum %+.2f %% of Daly's; goodput %.5f against %.5f, %llu failures\n",
                    RATIOS[i], 100 * (best / daly - 1), 1 / run.time_per_work,
                    failures_goodput(mtbf, delta, 2 * delta, daly), (unsigned long long)run.failures);

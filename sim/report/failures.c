@@ -1,11 +1,12 @@
 #include "sim/report/failures.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 
-enum { PIECES = 200000, SEED = 1 };
+enum { CYCLES = 50000, SEED = 1 };
 
 /* ln(10^6): see failures_compute. */
 static const double HOPELESS = 13.8;
@@ -76,10 +77,10 @@ enum status failures_compute(struct failures *failures, const struct failures_in
     failures->goodput = failures_goodput(mtbf, delta, restart, tau);
     failures->checkpoint_share = failures->goodput * delta / tau;
     failures->lost_share = 1 - failures->goodput - failures->checkpoint_share;
-    struct failures_run run = failures_simulate(mtbf, delta, restart, tau, PIECES, SEED);
+    struct failures_run run = failures_simulate(mtbf, delta, restart, tau, CYCLES, SEED);
     failures->simulated_goodput = 1 / run.time_per_work;
     failures->simulated_failures = run.failures;
-    failures->simulated_s = failures_simulated_optimum_s(mtbf, delta, restart, tau, PIECES, SEED);
+    failures->simulated_s = failures_simulated_optimum_s(mtbf, delta, restart, tau, CYCLES, SEED);
     return STATUS_OK;
 }
 
@@ -107,16 +108,22 @@ void failures_json(const struct failures *f, struct json_writer *w)
     jw_end(w);
 }
 
+/* Times of machines that hardly ever fail are beyond picoseconds. */
 static const char *seconds_text(double seconds, char *text, size_t size)
 {
-    return text_time_ps(ps_nearest_s(seconds < 8e6 ? seconds : 8e6), text, size);
+    if (seconds < 86400) {
+        return text_time_ps(ps_nearest_s(seconds), text, size);
+    }
+    (void)snprintf(text, size, "%.3g days", seconds / 86400);
+    return text;
 }
 
 void failures_text(const struct failures *f, struct strbuf *out)
 {
     char a[32], b[32], c[32];
-    strbuf_printf(out, "\nFailures: one device in %.4g h, so the job every %s (%u devices, independent)\n",
-                  f->input.device_mtbf_s / 3600, seconds_text(f->mtbf_s, a, sizeof a), f->input.devices);
+    strbuf_printf(out, "\nFailures: one device in %.4g h, so the job every %s (%u device%s, independent)\n",
+                  f->input.device_mtbf_s / 3600, seconds_text(f->mtbf_s, a, sizeof a), f->input.devices,
+                  f->input.devices == 1 ? "" : "s");
     strbuf_printf(out, "  checkpoint            %s at %s (%s): %s\n",
                   text_bytes(f->input.checkpoint_bytes, a, sizeof a),
                   text_bytes_per_s(f->input.storage_bytes_per_s, b, sizeof b), f->input.storage_source,

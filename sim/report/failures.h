@@ -13,7 +13,7 @@
  *   J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, FGCS 22(3), 2006.
  *
  * The formulas and equation numbers are recalled, not read in a source here; so they are held to two judges that do not share them: the exact minimum of the expected time (Newton on
- * its derivative), and a simulation of the renewal process, piece by piece and failure by failure. */
+ * its derivative), and a simulation of the renewal process, failure by failure. */
 #ifndef MEMWALL_REPORT_FAILURES_H
 #define MEMWALL_REPORT_FAILURES_H
 
@@ -52,17 +52,17 @@ double failures_daly_s(double mtbf_s, double checkpoint_s);
 double failures_exact_s(double mtbf_s, double checkpoint_s);
 double failures_goodput(double mtbf_s, double checkpoint_s, double restart_s, double interval_s);
 
-/* The renewal process, `pieces` of work: seconds it took over seconds of work (>= 1). Failure times come from a stratified sequence that depends on `seed` alone, so that two intervals meet the
- * same luck. */
+/* The renewal process, `cycles` long (each from one restart's end over pieces of work to a failure and the next restart's end): seconds it took over seconds of work kept (>= 1; infinite when
+ * none was). Failure times come from a stratified sequence that depends on `seed` alone, so that two intervals meet the same luck. */
 struct failures_run {
     double time_per_work;
     uint64_t failures;
 };
 struct failures_run failures_simulate(double mtbf_s, double checkpoint_s, double restart_s, double interval_s,
-                                      uint32_t pieces, uint64_t seed);
+                                      uint32_t cycles, uint64_t seed);
 /* The interval of least simulated time: a polynomial of third degree in its logarithm through intervals from half to twice `around_s`. */
 double failures_simulated_optimum_s(double mtbf_s, double checkpoint_s, double restart_s, double around_s,
-                                    uint32_t pieces, uint64_t seed);
+                                    uint32_t cycles, uint64_t seed);
 
 void failures_json(const struct failures *failures, struct json_writer *w);
 void failures_text(const struct failures *failures, struct strbuf *out);

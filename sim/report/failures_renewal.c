@@ -40,21 +40,17 @@ static double next_time(struct luck *luck, double mean)
     return -mean * log1p(-uniform);
 }
 
-/* Failures have no memory: after each piece, each failure and each restart the time to the next may be drawn anew. Restarts draw from luck of their own, so that pieces of any length meet the
- * same one. */
+/* From the end of a restart to the next failure there is room for so many whole pieces; what was begun behind them is lost. Restarts draw from luck of their own, so that pieces of any length meet
+ * the same one. */
 struct failures_run failures_simulate(double mtbf_s, double checkpoint_s, double restart_s, double interval_s,
-                                      uint32_t pieces, uint64_t seed)
+                                      uint32_t cycles, uint64_t seed)
 {
     struct luck work = { .state = seed }, restarts = { .state = ~seed };
     struct failures_run run = { 0 };
-    double clock_s = 0, piece_s = interval_s + checkpoint_s;
-    for (uint32_t done = 0; done < pieces;) {
+    double clock_s = 0, pieces = 0;
+    for (uint32_t i = 0; i < cycles; i++) {
         double fails_s = next_time(&work, mtbf_s);
-        if (fails_s >= piece_s) {
-            clock_s += piece_s;
-            done++;
-            continue;
-        }
+        pieces += floor(fails_s / (interval_s + checkpoint_s));
         clock_s += fails_s;
         run.failures++;
         while ((fails_s = next_time(&restarts, mtbf_s)) < restart_s) {
@@ -63,7 +59,7 @@ struct failures_run failures_simulate(double mtbf_s, double checkpoint_s, double
         }
         clock_s += restart_s;
     }
-    run.time_per_work = clock_s / ((double)pieces * interval_s);
+    run.time_per_work = clock_s / (pieces * interval_s);
     return run;
 }
 
@@ -99,13 +95,13 @@ static void solve(double a[TERMS][TERMS + 1], double c[TERMS])
 }
 
 double failures_simulated_optimum_s(double mtbf_s, double checkpoint_s, double restart_s, double around_s,
-                                    uint32_t pieces, uint64_t seed)
+                                    uint32_t cycles, uint64_t seed)
 {
     double a[TERMS][TERMS + 1] = { { 0 } }, c[TERMS];
-    CHECK(around_s > 0 && pieces > 0);
+    CHECK(around_s > 0 && cycles > 0);
     for (int i = 0; i < POINTS; i++) {
         double x = log(2) * (2.0 * i / (POINTS - 1) - 1), powers[2 * TERMS - 1] = { 1 };
-        double y = failures_simulate(mtbf_s, checkpoint_s, restart_s, around_s * exp(x), pieces, seed).time_per_work;
+        double y = failures_simulate(mtbf_s, checkpoint_s, restart_s, around_s * exp(x), cycles, seed).time_per_work;
         for (int k = 1; k < 2 * TERMS - 1; k++) {
             powers[k] = powers[k - 1] * x;
         }
