@@ -7,6 +7,7 @@
 #include "sim/cli/cli.h"
 #include "sim/cli/from_deepspeed.h"
 #include "sim/cli/job.h"
+#include "sim/cli/run_studies.h"
 #include "sim/report/files.h"
 
 enum { DEFAULT_STEPS = 3 };
@@ -25,6 +26,9 @@ const struct cli_command command_run = {
             "With --plan the plan of a file takes the place of the scenario's training, parallel, recompute,\n"
             "memory_policy and plan keys (--set on these changes the plan); a plan for another model or machine is\n"
             "refused.\n"
+            "Studies, each added to the answer and to --json: --sensitivity (what binds: a row a resource, what twice\n"
+            "of it is worth; and what fills memory), --critical-path, --uncertainty N, --mtbf-hours H (how often to\n"
+            "write a checkpoint, and what failures leave of the time).\n"
             "With --out DIR it also writes, into DIR:\n"
             "  result.json         everything that --json prints\n"
             "  trace.json.gz       open it at https://ui.perfetto.dev (one process a rank, one row a queue)\n"
@@ -80,13 +84,16 @@ static enum exit_code run(int argc, char **argv)
     const char *ranks = NULL, *plan = NULL;
     struct executor_flags texts = { 0 };
     struct deepspeed_input deepspeed = { 0 };
-    struct cli_flag more[2 + EXECUTOR_FLAG_COUNT + DEEPSPEED_FLAG_COUNT] = {
+    struct run_studies studies = { 0 };
+    struct cli_flag more[2 + EXECUTOR_FLAG_COUNT + DEEPSPEED_FLAG_COUNT + STUDY_FLAG_COUNT] = {
         { "trace-ranks", "A,B-C", "only these ranks in the trace (default all)", &ranks },
         { "plan", "FILE", "a plan (memwall plan --out, or written by hand) in place of the scenario's split", &plan }
     };
     executor_flags_list(&texts, "host, cuda: how many steps to measure (default 3)", more + 2);
     deepspeed_input_flags(&deepspeed, more + 2 + EXECUTOR_FLAG_COUNT);
-    if (!cli_parse(&command_run, argc, argv, &flags, more, 2 + EXECUTOR_FLAG_COUNT + DEEPSPEED_FLAG_COUNT, &code)) {
+    run_studies_flags(&studies, more + 2 + EXECUTOR_FLAG_COUNT + DEEPSPEED_FLAG_COUNT);
+    if (!cli_parse(&command_run, argc, argv, &flags, more,
+                   2 + EXECUTOR_FLAG_COUNT + DEEPSPEED_FLAG_COUNT + STUDY_FLAG_COUNT, &code)) {
         return code;
     }
     flags.plan = plan;
@@ -100,8 +107,14 @@ static enum exit_code run(int argc, char **argv)
         status = prepare(&job, &flags, &texts, ranks, &executor, &options, &error);
     }
     if (status == STATUS_OK) {
+        status = run_studies_read(&studies, executor, &error);
+    }
+    if (status == STATUS_OK) {
         status = job_execute(&job, &flags, executor, &options, &error);
         tell_measured(&job, &options, status);
+    }
+    if (status == STATUS_OK) {
+        status = run_studies_compute(&studies, &job, flags.quiet, &error);
     }
     if (status == STATUS_OK && flags.out != NULL) {
         struct files_options files = { .folder = flags.out, .ranks = ranks, .note = note, .note_bytes = sizeof note };
@@ -117,14 +130,17 @@ static enum exit_code run(int argc, char **argv)
         if (flags.json) {
             result_print_json(&job.result, &job.input, &out);
             deepspeed_input_add_ignored(&deepspeed, &out);
+            run_studies_add_json(&studies, &job, &out);
         } else {
             result_print_summary(&job.result, &job.input, &out);
+            run_studies_add_text(&studies, &job, &out);
             if (flags.out != NULL) {
                 strbuf_printf(&out, "\nWritten to %s: result.json, trace.json.gz, CSV files, plots\n", flags.out);
             }
         }
         code = cli_print(&out, job.result.fits ? EXIT_DONE : EXIT_DOES_NOT_FIT);
     }
+    run_studies_free(&studies);
     job_free(&job);
     deepspeed_input_free(&deepspeed);
     return code;
