@@ -248,7 +248,7 @@ static enum status expand_short_form(struct json_document *document, const char 
 }
 
 /* "parallel.tensor=4" */
-static enum status apply_set(struct json_document *document, const char *set, struct error *error)
+enum status scenario_set(struct json_document *document, const char *set, struct error *error)
 {
     const char *equals = strchr(set, '=');
     if (equals == NULL || equals == set) {
@@ -273,7 +273,7 @@ static enum status from_document(struct scenario *scenario, struct json_document
     struct json root;
     memset(scenario, 0, sizeof *scenario);
     for (uint32_t i = 0; i < set_count && status == STATUS_OK; i++) {
-        status = apply_set(document, sets[i], error);
+        status = scenario_set(document, sets[i], error);
     }
     if (status == STATUS_OK) {
         json_root(document, &root);

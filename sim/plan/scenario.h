@@ -31,6 +31,8 @@ enum status scenario_load(struct scenario *scenario, const char *file, const cha
 enum status scenario_parse(struct scenario *scenario, const char *text, const char *file, const char *const *sets,
                            uint32_t set_count, struct error *error);
 void scenario_free(struct scenario *scenario);
+/* One set ("parallel.tensor=4") on a scenario's document; short forms are expanded first ("machine.year=2" on a machine's name). */
+enum status scenario_set(struct json_document *document, const char *set, struct error *error);
 
 /* One key of the format: for --help and docs. */
 struct scenario_key {
