@@ -287,3 +287,8 @@ void machine_free(struct machine *machine)
     arena_free(&machine->arena);
     *machine = (struct machine){ 0 };
 }
+
+double machine_communicator_bytes(const struct machine *machine)
+{
+    return machine->nccl_channels * (machine->nccl_channel_receive_bytes + machine->nccl_channel_send_bytes);
+}

@@ -159,8 +159,7 @@ struct machine {
     double dram_bytes;                     /* whole server */
     double pageable_bytes_per_s;           /* copy through pageable memory */
     double cpu_adam_parameters_per_s_core; /* compute bound, per core */
-    double
-        cores_together; /* of a core's rate alone, what each keeps when all cores of its socket are busy; 1: all of it */
+    double cores_together; /* share of its rate alone that a core keeps when all of its socket are busy; 1: all of it */
     double memcpy_call_s, kernel_launch_host_s, graph_launch_s, event_sync_s;
     /* memory overheads */
     double context_bytes, nccl_first_bytes, nccl_channel_receive_bytes, nccl_channel_send_bytes, blas_workspace_bytes;
@@ -202,6 +201,9 @@ enum status machine_open(struct json_document **document, const char *name_or_pa
 uint32_t machine_library_count(void);
 const char *machine_library_name(uint32_t index);
 const char *machine_library_text(uint32_t index, size_t *length);
+
+/* NCCL's buffers of one communicator: channels x (receive + send) per peer in the ring (facts/hardware.md C.9: 10 MiB and 2 MiB a channel and peer). */
+double machine_communicator_bytes(const struct machine *machine);
 
 /* The provenance that covers a field by its JSON path without "$." ("gpu.clock_MHz"; parts and links by kind: "links.pcie.GBps"): the longest matching prefix,
  * the last one where equal (a later override). NULL: nothing said. */

@@ -183,8 +183,8 @@ static enum status read_gemm(struct machine *machine, const struct json *model, 
         TRY(json_known_keys(&at, CONSTANT_KEYS, GEMM_CONSTANT_COUNT, error));
         for (int i = 0; i < GEMM_CONSTANT_COUNT; i++) {
             double *value = &constants->values[i];
-            if (constants->present ||
-                i == GEMM_INPUT_EXPOSED) { /* that one is 0 unless said: GPUs read while they multiply */
+            bool can_stay = constants->present || i == GEMM_INPUT_EXPOSED; /* 0: GPUs read while they multiply */
+            if (can_stay) {
                 TRY(json_real_or(&at, CONSTANTS[i].key, CONSTANTS[i].least, CONSTANTS[i].most, *value, value, error));
             } else {
                 TRY(json_real(&at, CONSTANTS[i].key, CONSTANTS[i].least, CONSTANTS[i].most, value, error));

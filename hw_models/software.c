@@ -154,6 +154,12 @@ double software_collective_host_s(const struct software *software, uint32_t memb
     return software->collective_host_s + software_collective_wait_s(software, members);
 }
 
+double software_runtime_bytes(const struct software *software, const struct machine *machine)
+{
+    double bytes = software->context_bytes + software->workspace_bytes;
+    return software->runtime_memory ? bytes + machine->context_bytes + machine->blas_workspace_bytes : bytes;
+}
+
 double software_state_bytes(const struct software *software)
 {
     return software->weight_bytes + software->gradient_bytes + software->master_bytes + software->moments_bytes;

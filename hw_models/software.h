@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "hw_models/machine.h"
 #include "sim/base/json.h"
 #include "sim/ir/kernel.h"
 
@@ -123,6 +124,8 @@ double software_collective_wait_s(const struct software *software, uint32_t memb
 /* Host time of a collective: to issue it, and the wait. */
 double software_collective_host_s(const struct software *software, uint32_t members);
 
+/* What a device holds whatever runs on it: context and workspaces of the framework, and of the machine's libraries where `runtime_memory` says so. Without communicators. */
+double software_runtime_bytes(const struct software *software, const struct machine *machine);
 /* weight + gradient + master + moments. */
 double software_state_bytes(const struct software *software);
 const char *software_allocator_word(enum software_allocator allocator);

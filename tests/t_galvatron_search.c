@@ -132,8 +132,8 @@ static void check_plan(const struct setup *s, const struct galvatron_plan *plan,
         EXPECT_REAL(plan->stages[i].memory_mib + plan->stages[i].leftover_mib, floor(budget), 1e-12);
     }
     EXPECT_INT(layers, s->source.layer_count);
-    EXPECT(plan->alpha_t >= 0 && plan->alpha_t <= plan->alpha_t_max + 1e-12);
-    EXPECT(plan->alpha_m >= 0 && plan->alpha_m <= plan->alpha_m_max + 1e-12);
+    EXPECT(plan->alpha_t >= 0 && plan->alpha_t <= 1 - 1.0 / plan->pipeline + 1e-12);
+    EXPECT(plan->alpha_m >= 0 && plan->alpha_m <= 1 - 1.0 / plan->pipeline + 1e-12);
     EXPECT_REAL(plan->samples_per_s, plan->batch / plan->step_s, 1e-12);
 }
 

@@ -3,7 +3,7 @@
 #
 #   validate/host_check.sh [MACHINE.json]     without a file: calibrates first (about a minute), into build/host_check/machine.json
 #
-# Wants a quiet computer. Exits 1 when a step is off by more than 10 % or a peak of memory differs.
+# Wants a quiet computer. Exits 1 when a step or the median op of a scenario is off by more than 10 %, or a peak of memory differs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 memwall=${MEMWALL_BINARY:-build/memwall}

@@ -517,54 +517,51 @@ static enum status list_orders(struct lister *l)
     return STATUS_OK;
 }
 
-static enum status list_policies(struct lister *l)
+static void begin_plugins(struct lister *l)
 {
     static const char *const names[] = { "name", "what it does; its parameters" };
-    uint32_t count;
-    const struct memory_policy *const *policies = registry_policies(&count);
     if (l->table != NULL) {
         head(l->table, 2, 0, names);
         l->table->last_width = PLUGIN_TEXT_WIDTH;
     }
+}
+
+static void list_plugin(struct lister *l, const char *name, const char *summary, const char *paper,
+                        const struct parameter *parameters, uint32_t parameter_count)
+{
+    if (l->json == NULL) {
+        text_table_cell(l->table, "%s", name);
+        plugin_rows(l->table, summary, paper, parameters, parameter_count);
+        return;
+    }
+    jw_object(l->json, NULL);
+    jw_string(l->json, "name", name);
+    jw_string(l->json, "summary", summary);
+    jw_string(l->json, "paper", paper);
+    parameters_json(l->json, parameters, parameter_count);
+    jw_end(l->json);
+}
+
+static enum status list_policies(struct lister *l)
+{
+    uint32_t count;
+    const struct memory_policy *const *policies = registry_policies(&count);
+    begin_plugins(l);
     for (uint32_t i = 0; i < count; i++) {
         const struct memory_policy *p = policies[i];
-        if (l->json != NULL) {
-            jw_object(l->json, NULL);
-            jw_string(l->json, "name", p->name);
-            jw_string(l->json, "summary", p->summary);
-            jw_string(l->json, "paper", p->paper);
-            parameters_json(l->json, p->parameters, p->parameter_count);
-            jw_end(l->json);
-            continue;
-        }
-        text_table_cell(l->table, "%s", p->name);
-        plugin_rows(l->table, p->summary, p->paper, p->parameters, p->parameter_count);
+        list_plugin(l, p->name, p->summary, p->paper, p->parameters, p->parameter_count);
     }
     return STATUS_OK;
 }
 
 static enum status list_planners(struct lister *l)
 {
-    static const char *const names[] = { "name", "what it does; its parameters" };
     uint32_t count;
     const struct planner *const *planners = planner_list(&count);
-    if (l->table != NULL) {
-        head(l->table, 2, 0, names);
-        l->table->last_width = PLUGIN_TEXT_WIDTH;
-    }
+    begin_plugins(l);
     for (uint32_t i = 0; i < count; i++) {
         const struct planner *p = planners[i];
-        if (l->json != NULL) {
-            jw_object(l->json, NULL);
-            jw_string(l->json, "name", p->name);
-            jw_string(l->json, "summary", p->summary);
-            jw_string(l->json, "paper", p->paper);
-            parameters_json(l->json, p->parameters, p->parameter_count);
-            jw_end(l->json);
-            continue;
-        }
-        text_table_cell(l->table, "%s", p->name);
-        plugin_rows(l->table, p->summary, p->paper, p->parameters, p->parameter_count);
+        list_plugin(l, p->name, p->summary, p->paper, p->parameters, p->parameter_count);
     }
     return STATUS_OK;
 }

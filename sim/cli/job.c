@@ -152,21 +152,14 @@ static enum status run_with_memory_to_spare(struct job *job, struct exec_options
 {
     struct schedule *s = &job->schedule;
     struct hash hash = job->timeline.schedule_hash;
-    uint64_t *capacities = calloc(s->space_count + 1, sizeof *capacities);
+    timeline_explain(s, &job->timeline, &job->does_not_fit);
+    timeline_free(&job->timeline);
+    uint64_t *capacities = schedule_lend_memory(s);
     if (capacities == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory");
     }
-    timeline_explain(s, &job->timeline, &job->does_not_fit);
-    timeline_free(&job->timeline);
-    for (uint32_t i = 0; i < s->space_count; i++) {
-        capacities[i] = s->spaces[i].capacity_bytes;
-        s->spaces[i].capacity_bytes = UINT64_MAX;
-    }
     enum status status = job_run(s, &exec_sim, options, quiet, &job->timeline, error);
-    for (uint32_t i = 0; i < s->space_count; i++) {
-        s->spaces[i].capacity_bytes = capacities[i];
-    }
-    free(capacities);
+    schedule_return_memory(s, capacities);
     job->timeline.schedule_hash = hash;
     return status;
 }

@@ -66,7 +66,7 @@ static void stage_table(const struct planner_choice *choice, struct strbuf *out)
         text_table_cell(&table, "%" PRId64, stage->layers);
         text_table_cell(&table, "%s", time_text(stage->time_s, time, sizeof time));
         text_table_cell(&table, "%.2f", stage->memory_bytes / GIB);
-        text_table_cell(&table, "%.0f", stage->leftover_bytes / 1048576);
+        text_table_cell(&table, "%.0f", stage->leftover_bytes / MIB);
         text_table_cell(&table, "%s", runs);
         layer = at;
         i = end;
@@ -172,7 +172,7 @@ static void balance_lines(const struct planner_result *result, struct strbuf *ou
     }
 }
 
-static void one_result(const struct plan_answer_input *input, const struct planner_result *result, struct strbuf *out)
+static void one_result(const struct planner_result *result, struct strbuf *out)
 {
     char time[32];
     strbuf_printf(out, "\nBudget %.6g GiB a device\n", result->budget_bytes / GIB);
@@ -207,7 +207,6 @@ static void one_result(const struct plan_answer_input *input, const struct plann
     for (uint32_t i = 0; i < result->reason_count; i++) {
         strbuf_printf(out, "  - %s\n", result->reasons[i]);
     }
-    (void)input;
 }
 
 void plan_text(const struct plan_answer_input *input, struct strbuf *out)
@@ -222,6 +221,6 @@ void plan_text(const struct plan_answer_input *input, struct strbuf *out)
                   answer->interrupted ? "; INTERRUPTED: the best so far" : "");
     strbuf_printf(out, "costs: %s\n", answer->cost_model);
     for (uint32_t i = 0; i < answer->result_count; i++) {
-        one_result(input, &answer->results[i], out);
+        one_result(&answer->results[i], out);
     }
 }

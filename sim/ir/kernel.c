@@ -35,3 +35,19 @@ const char *kernel_class_word(enum kernel_class kernel_class)
     CHECK((unsigned)kernel_class < KERNEL_CLASS_COUNT);
     return words[kernel_class];
 }
+
+struct kernel kernel_of_traffic(enum kernel_class kernel_class, double bytes_read, double bytes_written,
+                                uint32_t launches)
+{
+    return (struct kernel){
+        .kernel_class = (uint8_t)kernel_class,
+        .dtype = DTYPE_FP32,
+        .launches = launches > 0 ? launches : 1,
+        .batch = 1,
+        .m = 1,
+        .n = 1,
+        .k = 1,
+        .bytes_read = bytes_read,
+        .bytes_written = bytes_written,
+    };
+}

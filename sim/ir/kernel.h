@@ -84,4 +84,8 @@ struct kernel {
     double bytes_read, bytes_written;
 };
 
+/* A kernel of which its traffic alone counts: fp32, no shape. `launches` 0 counts as 1. */
+struct kernel kernel_of_traffic(enum kernel_class kernel_class, double bytes_read, double bytes_written,
+                                uint32_t launches);
+
 #endif

@@ -20,6 +20,24 @@ void schedule_free(struct schedule *schedule)
     *schedule = (struct schedule){ 0 };
 }
 
+uint64_t *schedule_lend_memory(struct schedule *schedule)
+{
+    uint64_t *capacities = calloc((size_t)schedule->space_count + 1, sizeof *capacities);
+    for (uint32_t i = 0; capacities != NULL && i < schedule->space_count; i++) {
+        capacities[i] = schedule->spaces[i].capacity_bytes;
+        schedule->spaces[i].capacity_bytes = UINT64_MAX;
+    }
+    return capacities;
+}
+
+void schedule_return_memory(struct schedule *schedule, uint64_t *capacities)
+{
+    for (uint32_t i = 0; i < schedule->space_count; i++) {
+        schedule->spaces[i].capacity_bytes = capacities[i];
+    }
+    free(capacities);
+}
+
 const char *sched_label(const struct schedule *schedule, uint32_t label)
 {
     CHECK(label < schedule->text_bytes);

@@ -218,6 +218,9 @@ struct schedule {
 };
 
 void schedule_free(struct schedule *schedule);
+/* Memory to spare for one run: capacities become unlimited; returns what they were, NULL when memory is out (nothing is changed then). They count in the hash, so give them back. */
+uint64_t *schedule_lend_memory(struct schedule *schedule);
+void schedule_return_memory(struct schedule *schedule, uint64_t *capacities); /* frees them */
 
 const char *sched_label(const struct schedule *schedule, uint32_t label);
 static inline const uint32_t *sched_acquires(const struct schedule *s, const struct sched_op *op)

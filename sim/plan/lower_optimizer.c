@@ -8,25 +8,10 @@ static uint32_t kernel_op(struct lowering *l, const struct kernel *kernel, enum 
     return lowering_compute(l, work, phase);
 }
 
-static struct kernel memory_kernel(enum kernel_class kernel_class, double read, double written, uint32_t launches)
-{
-    return (struct kernel){
-        .kernel_class = (uint8_t)kernel_class,
-        .dtype = DTYPE_FP32,
-        .launches = launches > 0 ? launches : 1,
-        .batch = 1,
-        .m = 1,
-        .n = 1,
-        .k = 1,
-        .bytes_read = read,
-        .bytes_written = written,
-    };
-}
-
 uint32_t lowering_memory_kernel(struct lowering *l, enum kernel_class kernel_class, double read, double written,
                                 uint32_t launches, enum op_phase phase)
 {
-    struct kernel kernel = memory_kernel(kernel_class, read, written, launches);
+    struct kernel kernel = kernel_of_traffic(kernel_class, read, written, launches);
     return kernel_op(l, &kernel, phase);
 }
 
@@ -49,7 +34,7 @@ void lowering_begin_step(struct lowering *l)
     }
     l->rank->next_flags |= OP_FLAG_STEP;
     if (bytes > 0) {
-        struct kernel clear = memory_kernel(KERNEL_ELEMENTWISE, 0, bytes, 1);
+        struct kernel clear = kernel_of_traffic(KERNEL_ELEMENTWISE, 0, bytes, 1);
         kernel_op(l, &clear, PHASE_OPTIMIZER);
     }
 }
@@ -99,7 +84,7 @@ static uint32_t gradient_norm(struct lowering *l)
 {
     struct rank_state *rank = l->rank;
     double bytes = owned_parameters(l) * l->request->software->gradient_bytes;
-    struct kernel norm = memory_kernel(KERNEL_OPTIMIZER, bytes, 0, l->request->software->optimizer_launches);
+    struct kernel norm = kernel_of_traffic(KERNEL_OPTIMIZER, bytes, 0, l->request->software->optimizer_launches);
     lower_next_depends(l, rank->last_data);
     uint32_t op = kernel_op(l, &norm, PHASE_OPTIMIZER);
     if (rank->groups.model != SCHED_NONE) {
@@ -123,8 +108,8 @@ uint32_t lower_device_optimizer(struct lowering *l, uint32_t after_op)
     double parameters = owned_parameters(l);
     double state = parameters * (software->master_bytes + software->moments_bytes);
     struct kernel adam =
-        memory_kernel(KERNEL_OPTIMIZER, state + parameters * software->gradient_bytes,
-                      state + parameters * dtype_bytes(l->request->plan->precision), software->optimizer_launches);
+        kernel_of_traffic(KERNEL_OPTIMIZER, state + parameters * software->gradient_bytes,
+                          state + parameters * dtype_bytes(l->request->plan->precision), software->optimizer_launches);
     adam.flops =
         14 *
         parameters; /* two moments, bias corrections, square root, division, weight decay: facts/hardware.md C.8 counts bytes; this only colours MFU's denominator-free report */

@@ -201,12 +201,6 @@ static uint32_t place_buffer(struct lowering *l, const struct lower_layer *layer
     return lower_buffer(l, kind, (double)bytes, buffer_class, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END, label);
 }
 
-/* NCCL's buffers of one communicator: channels x (receive + send) per peer in the ring (facts/hardware.md C.9: 10 MiB and 2 MiB a channel and peer). */
-static double communicator_bytes(const struct machine *machine)
-{
-    return machine->nccl_channels * (machine->nccl_channel_receive_bytes + machine->nccl_channel_send_bytes);
-}
-
 /* PyTorch DDP: gradients are copied into buckets, reduced there, and copied back. */
 static void bucket_buffer(struct lowering *l, const struct rank_state *rank)
 {
@@ -226,14 +220,11 @@ static void runtime_buffer(struct lowering *l, const struct rank_state *rank)
 {
     const struct software *software = l->request->software;
     const struct machine *machine = l->request->cluster->machine;
-    double bytes = software->context_bytes + software->workspace_bytes;
-    if (software->runtime_memory) {
-        bytes += machine->context_bytes + machine->blas_workspace_bytes;
-    }
+    double bytes = software_runtime_bytes(software, machine);
     if (software->nccl_buffers) {
         uint32_t communicators = (rank->groups.tensor != SCHED_NONE ? 1u : 0u) +
                                  (rank->groups.data != SCHED_NONE ? 1u : 0u) + (l->stages > 1 ? 1u : 0u);
-        bytes += communicators * communicator_bytes(machine);
+        bytes += communicators * machine_communicator_bytes(machine);
     }
     if (bytes > 0) {
         lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_RUNTIME, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END,

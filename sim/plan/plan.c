@@ -269,14 +269,16 @@ void plan_print_json(const struct plan *plan, const struct model *model, struct 
     jw_end(&w);
 }
 
-/* Models of one name may differ (inline objects), so their numbers count too. */
-static void hash_model(const struct model *model, struct hash *hash)
+void plan_hash_model(const struct model *model, struct hash *hash)
 {
-    const int64_t numbers[] = { model->family,     model->norm,       model->activation,      model->positions,
-                                model->layers,     model->hidden,     model->heads,           model->kv_heads,
-                                model->head_size,  model->ffn,        model->vocab,           model->max_sequence,
-                                model->tied_head,  model->lm_head,    model->causal,          model->parallel_residual,
-                                model->image_size, model->patch_size, model_parameters(model) };
+    const int64_t numbers[] = {
+        model->family,    model->norm,         model->activation,      model->positions,         model->layers,
+        model->hidden,    model->heads,        model->kv_heads,        model->head_size,         model->ffn,
+        model->vocab,     model->max_sequence, model->position_rows,   model->segment_types,     model->tied_head,
+        model->lm_head,   model->qkv_bias,     model->projection_bias, model->ffn_bias,          model->norm_bias,
+        model->head_bias, model->final_norm,   model->causal,          model->parallel_residual, model->pooler,
+        model->mlm_head,  model->image_size,   model->patch_size,      model->channels,          model->classes
+    };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         hash_u64(hash, (uint64_t)numbers[i]);
     }
@@ -302,7 +304,7 @@ enum status plan_hash(const struct plan *plan, const struct model *model, struct
     } else {
         *hash = hash_start();
         hash_bytes(hash, text.text, text.length);
-        hash_model(model, hash);
+        plan_hash_model(model, hash);
     }
     strbuf_free(&text);
     return status;

@@ -66,6 +66,9 @@ enum status plan_read(struct plan *plan, const struct model *model, const struct
 /* Content hash of the choices, for caches and sweeps: equal text, equal hash. */
 enum status plan_hash(const struct plan *plan, const struct model *model, struct hash *hash, struct error *error);
 
+/* What a model is, whatever its name: models of one name may differ (inline objects). */
+void plan_hash_model(const struct model *model, struct hash *hash);
+
 const char *recompute_word(enum recompute_mode mode);
 const char *plan_detail_word(enum plan_detail detail);
 

@@ -211,7 +211,8 @@ static void host_adam_row(struct explainer *e, const struct sched_rank *rank, co
     socket_users(e, rank, &users, &own);
     double cores = cluster_core_count(cluster, node, socket) / users;
     cores = cluster->machine->gpu.on_host ? fmax(1, floor(cores)) : cores; /* whole threads */
-    double by_cores = cores * cluster->machine->cores_together * cluster->machine->cpu_adam_parameters_per_s_core;
+    double worth = cluster->resources[cluster_cores(cluster, node, socket)].capacity / users;
+    double by_cores = fmin(cores, worth) * cluster->machine->cpu_adam_parameters_per_s_core;
     double dram = cluster->resources[cluster_dram(cluster, node, socket)].capacity;
     double by_memory = dram / (HOST_OPTIMIZER_BYTES_PER_PARAMETER * own);
     explain_cell_text(e, sched_label(s, rank->label));

@@ -108,19 +108,12 @@ static enum status take_figures(struct fit_trial *trial, struct run *run, struct
 static enum status run_with_memory_to_spare(struct schedule *s, const struct exec_options *options,
                                             struct timeline *timeline, struct error *error)
 {
-    uint64_t *capacities = calloc((size_t)s->space_count + 1, sizeof *capacities);
+    uint64_t *capacities = schedule_lend_memory(s);
     if (capacities == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory trying what fits");
     }
-    for (uint32_t i = 0; i < s->space_count; i++) {
-        capacities[i] = s->spaces[i].capacity_bytes;
-        s->spaces[i].capacity_bytes = UINT64_MAX;
-    }
     enum status status = exec_sim.run(s, options, timeline, error);
-    for (uint32_t i = 0; i < s->space_count; i++) {
-        s->spaces[i].capacity_bytes = capacities[i];
-    }
-    free(capacities);
+    schedule_return_memory(s, capacities);
     return status;
 }
 

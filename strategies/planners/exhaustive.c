@@ -250,9 +250,7 @@ static enum status simulate_for_budget(struct search *s, double budget, struct e
 {
     size_t at = 0, first = s->trials.count;
     TRY(want_fastest(s, budget, (uint32_t)s->request->parameters.value[P_SIMULATE], &at, error));
-    if (at > 0 || s->space.count > 0) {
-        TRY(want_front(s, budget, error));
-    }
+    TRY(want_front(s, budget, error));
     TRY(simulate_from(s, first, error));
     for (int round = 1; round < ROUNDS_MAX && !s->answer->interrupted && !any_fits(s, budget); round++) {
         first = s->trials.count;

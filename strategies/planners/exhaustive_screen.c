@@ -274,7 +274,7 @@ static enum status stage_memory(struct screen *s, const struct point *p, int64_t
     }
     int communicators = (at->tensor > 1) + (replicas > 1) + (at->pipeline > 1);
     double runtime = planner_runtime_bytes(s->scenario);
-    runtime += software->nccl_buffers ? communicators * piece_communicator_bytes(&s->scenario->machine) : 0;
+    runtime += software->nccl_buffers ? communicators * machine_communicator_bytes(&s->scenario->machine) : 0;
     double gradient = fmin(software->gradient_bytes, fmin(software->gathered_bytes, software->reduce_bytes));
     double whole_gradient = zero >= 2 ? layer->parameters * gradient : 0;
     double gathered = zero >= 3 ? layer->parameters * software->gathered_bytes : 0;

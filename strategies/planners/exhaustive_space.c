@@ -9,6 +9,7 @@
 #include "sim/base/check.h"
 #include "sim/plan/order.h"
 #include "strategies/planners/oracle.h"
+#include "strategies/planners/oracle_pieces.h"
 
 /* One (tensor, pipeline) pair. */
 struct block {
@@ -55,12 +56,6 @@ static void zero_range(const struct space_request *request, int64_t data, int64_
     *first = request->space == SPACE_SDP ? 3 : 0;
     *last = plain || data == 1 ? 0 : request->zero_max;
     *first = *first > *last ? *last : *first;
-}
-
-static bool tensor_divides(const struct model *model, int64_t tensor)
-{
-    return model->heads % tensor == 0 && model->ffn % tensor == 0 &&
-           (model->kv_heads % tensor == 0 || tensor % model->kv_heads == 0);
 }
 
 static enum status add(struct screen *screen, struct block *block, const struct screen_point *point,
@@ -176,7 +171,7 @@ static enum status list_blocks(struct build *build, struct error *error)
     const struct model *model = &request->scenario->model;
     int64_t gpus = gpus_of(request), most = request->tensor_max > 0 ? request->tensor_max : gpus;
     for (int64_t tensor = 1; tensor <= gpus && tensor <= most; tensor++) {
-        if (gpus % tensor != 0 || !tensor_divides(model, tensor)) {
+        if (gpus % tensor != 0 || !piece_tensor_divides(model, tensor)) {
             continue;
         }
         int64_t rest = gpus / tensor;

@@ -6,12 +6,11 @@
 #include <string.h>
 
 #include "sim/base/check.h"
-#include "sim/base/json.h"
+#include "sim/base/units.h"
 
 static const double CONTEXT_MIB = 1024;      /* the framework's device context (C.1) */
 static const double SHARD_BIAS = 0.003;      /* share of model states that SDP never sheds, g2 (C.1) */
 static const double V1_SHARD_BIAS_8 = 0.025; /* the same in v1's scripts for 8 devices */
-static const double MIB = 1048576;
 /* The public code times a model of 24 layers and divides. So do we: plans of equal speed are told apart by rounding, and the golden files by plans. */
 static const double DUMMY_LAYERS = 24;
 
@@ -25,17 +24,6 @@ const char *galvatron_preset_name(enum galvatron_preset_kind kind)
 {
     CHECK(kind < GALVATRON_PRESET_COUNT);
     return PRESET_NAMES[kind];
-}
-
-enum status galvatron_preset_find(const char *name, enum galvatron_preset_kind *kind, struct error *error)
-{
-    for (uint32_t i = 0; i < GALVATRON_PRESET_COUNT; i++) {
-        if (strcmp(name, PRESET_NAMES[i]) == 0) {
-            *kind = (enum galvatron_preset_kind)i;
-            return STATUS_OK;
-        }
-    }
-    return error_set(error, STATUS_NOT_FOUND, "unknown preset \"%s\"; known: v1, g2, head", name);
 }
 
 /* Milliseconds of a layer, taken apart. */

@@ -111,7 +111,6 @@ enum status galvatron_preset_init(struct galvatron_preset *preset, enum galvatro
                                   const struct galvatron_hardware_profile *hardware, struct error *error);
 void galvatron_preset_free(struct galvatron_preset *preset);
 void galvatron_preset_source(const struct galvatron_preset *preset, struct galvatron_source *source);
-enum status galvatron_preset_find(const char *name, enum galvatron_preset_kind *kind, struct error *error);
 const char *galvatron_preset_name(enum galvatron_preset_kind kind);
 
 /* Step time, s, by formula `form` from C and T of the stages (C.4). For form v1 T is the stage's share of the step, and the answer their sum. */

@@ -92,7 +92,6 @@ struct search {
     enum preset preset;
     struct task *tasks; /* [budget_count] */
     atomic_bool stop;
-    atomic_ullong searches;
 };
 
 static bool is_on(enum choice choice, bool as_preset)
@@ -154,8 +153,8 @@ static void set_rules(struct search *s, struct galvatron_request *request)
 
 static bool listen(void *context, const struct galvatron_progress *progress)
 {
-    struct task *task = context;
-    atomic_fetch_add(&task->search->searches, progress->searches > 0 ? 1 : 0);
+    const struct task *task = context;
+    (void)progress;
     return !atomic_load(&task->search->stop);
 }
 
@@ -172,7 +171,7 @@ static void set_request(struct search *s, struct task *task, double budget_bytes
     request->reserve = is_on((enum choice)values[P_RESERVE], request->reserve);
     request->tensor_max = (uint32_t)values[P_MAX_TENSOR];
     request->pipeline_max = (uint32_t)values[P_MAX_PIPELINE];
-    request->budget_mib = budget_bytes / 1048576;
+    request->budget_mib = budget_bytes / MIB;
     uint32_t first = (uint32_t)values[P_BATCH_FIRST], step = (uint32_t)values[P_BATCH_STEP];
     request->batch_first = first > 0 ? first : memwall ? scenario_batch : 8;
     request->batch_step = step > 0 ? step : memwall ? gpus : 8;
@@ -244,8 +243,8 @@ static enum status copy_stages(struct search *s, const struct galvatron_plan *fo
     for (uint32_t i = 0; i < found->pipeline; i++) {
         (*stages)[i] = (struct planner_stage){ .layers = found->stages[i].layers,
                                                .time_s = found->stages[i].compute_s,
-                                               .memory_bytes = found->stages[i].memory_mib * 1048576,
-                                               .leftover_bytes = found->stages[i].leftover_mib * 1048576 };
+                                               .memory_bytes = found->stages[i].memory_mib * MIB,
+                                               .leftover_bytes = found->stages[i].leftover_mib * MIB };
     }
     return STATUS_OK;
 }
@@ -368,7 +367,7 @@ static enum status fill_result(struct search *s, const struct task *task, struct
     s->answer->pruned += found->skipped;
     result->found = found->found;
     if (!found->found) {
-        result->smallest_budget_bytes = found->smallest_budget_mib * 1048576;
+        result->smallest_budget_bytes = found->smallest_budget_mib * MIB;
         return planner_reason(s->answer, result, error,
                               result->smallest_budget_bytes > 0
                                   ? "no plan fits %.6g GiB; the smallest budget that would do is %.6g GiB"
@@ -435,7 +434,6 @@ static enum status search(const struct planner_request *request, struct planner_
         return no_memory(error);
     }
     atomic_init(&s.stop, false);
-    atomic_init(&s.searches, 0);
     uint32_t begun = oracle_parallel(request->threads, request->budget_count, run_one, &s, look, &s);
     answer->interrupted = begun < request->budget_count;
     enum status status = fill_answer(&s, error);

@@ -90,6 +90,6 @@ double layer_runtime_bytes(const struct scenario *scenario, const struct galvatr
 {
     double bytes = planner_runtime_bytes(scenario);
     int communicators = (strategy->tensor > 1) + (strategy->data > 1) + (pipeline ? 1 : 0);
-    return scenario->software.nccl_buffers ? bytes + communicators * piece_communicator_bytes(&scenario->machine)
+    return scenario->software.nccl_buffers ? bytes + communicators * machine_communicator_bytes(&scenario->machine)
                                            : bytes;
 }

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/base/units.h"
 #include "strategies/planners/galvatron_planner_internal.h"
 
-static const double MIB_BYTES = 1048576;
 /* Slowdown of a backward pass and the reduction beside it, as measured on A100s (facts/galvatron-bmw.md C.6: commit 3318a0b of Hetu-Galvatron). */
 static const double OVERLAP_SLOWDOWN = 1.14598;
 static const double MESSAGE_MIB = 64;
@@ -25,16 +25,15 @@ static enum status layer_profile(struct pieces *pieces, const struct scenario *s
     layer->hidden = (uint32_t)model->hidden;
     for (uint32_t log = 0; log < GALVATRON_DEGREES && (1u << log) <= scenario->cluster.gpus; log++) {
         int64_t tensor = 1 << log;
-        if (model->heads % tensor != 0 || model->ffn % tensor != 0 ||
-            (model->kv_heads % tensor != 0 && tensor % model->kv_heads != 0)) {
+        if (!piece_tensor_divides(model, tensor)) {
             break;
         }
         TRY(pieces_layers(pieces, tensor, scenario->plan.sequence_parallel, samples, &layers, error));
         const struct piece_layer *of = &layers->of[LAYER_TRANSFORMER];
-        layer->activation_mib[log] = of->saved_bytes[RECOMPUTE_NONE] / (double)samples / MIB_BYTES;
+        layer->activation_mib[log] = of->saved_bytes[RECOMPUTE_NONE] / (double)samples / MIB;
         if (log == 0) {
-            layer->parameter_mib = of->parameters * 4 / MIB_BYTES;
-            layer->recompute_mib = of->saved_bytes[RECOMPUTE_FULL] / (double)samples / MIB_BYTES;
+            layer->parameter_mib = of->parameters * 4 / MIB;
+            layer->recompute_mib = of->saved_bytes[RECOMPUTE_FULL] / (double)samples / MIB;
             layer->forward_ms = fmax(of->forward_s, of->forward_host_s) / (double)samples * 1e3;
         }
     }
@@ -45,9 +44,9 @@ static void add_end(const struct scenario *scenario, const struct piece_layer *e
                     struct galvatron_other_profile *other, bool tied)
 {
     double parameters = end->parameters + (tied ? end->tied_parameters : 0), samples = PROFILE_SAMPLES;
-    other->state_mib += parameters * software_state_bytes(&scenario->software) / MIB_BYTES;
+    other->state_mib += parameters * software_state_bytes(&scenario->software) / MIB;
     other->activation_mib +=
-        (end->saved_bytes[RECOMPUTE_NONE] + end->backward_scratch_bytes[RECOMPUTE_NONE]) / samples / MIB_BYTES;
+        (end->saved_bytes[RECOMPUTE_NONE] + end->backward_scratch_bytes[RECOMPUTE_NONE]) / samples / MIB;
 }
 
 static enum status model_profile(struct pieces *pieces, const struct scenario *scenario,
@@ -78,7 +77,7 @@ static enum status coefficient(struct pieces *pieces, const struct galvatron_str
 {
     const struct piece_group group = layer_tensor_group(strategy);
     double bus = 2 * (group.count - 1.0) / group.count * MESSAGE_MIB, time_s;
-    TRY(pieces_collective(pieces, COLLECTIVE_ALL_REDUCE, &group, MESSAGE_MIB * MIB_BYTES, &time_s, error));
+    TRY(pieces_collective(pieces, COLLECTIVE_ALL_REDUCE, &group, MESSAGE_MIB * MIB, &time_s, error));
     *ms = time_s * 1e3 / bus;
     return STATUS_OK;
 }
@@ -103,7 +102,7 @@ static enum status hardware_profile(struct pieces *pieces, const struct scenario
         if (p > 0) {
             const struct piece_group pair = piece_pair(&scenario->cluster, 1, stage);
             double time_s;
-            TRY(pieces_collective(pieces, COLLECTIVE_SEND_RECV, &pair, MESSAGE_MIB * MIB_BYTES, &time_s, error));
+            TRY(pieces_collective(pieces, COLLECTIVE_SEND_RECV, &pair, MESSAGE_MIB * MIB, &time_s, error));
             hardware->p2p[p] = time_s * 1e3 / MESSAGE_MIB;
         }
     }

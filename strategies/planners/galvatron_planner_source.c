@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/base/units.h"
 #include "strategies/planners/galvatron_planner_costs.h"
 
-static const double MIB_BYTES = 1048576;
 /* More than any device: what cannot be. */
 static const double IMPOSSIBLE_MIB = 1e12;
 
@@ -32,18 +32,11 @@ static int64_t own_samples(const struct galvatron_setting *setting, uint32_t dat
     return whole >= 1 && fabs(samples - (double)whole) < 1e-9 * samples ? whole : 0;
 }
 
-/* Whether the model's tensors divide by the degree. */
-static bool divides(const struct model *model, int64_t tensor)
-{
-    return model->heads % tensor == 0 && model->ffn % tensor == 0 &&
-           (model->kv_heads % tensor == 0 || tensor % model->kv_heads == 0);
-}
-
 static bool possible(const struct memwall_source *memwall, const struct galvatron_strategy *strategy,
                      const struct galvatron_setting *setting)
 {
     return memwall->status == STATUS_OK && own_samples(setting, strategy->data) > 0 &&
-           divides(&memwall->scenario->model, strategy->tensor);
+           piece_tensor_divides(&memwall->scenario->model, strategy->tensor);
 }
 
 static void layer(const void *context, uint32_t kind, const struct galvatron_strategy *strategy,
@@ -64,8 +57,8 @@ static void layer(const void *context, uint32_t kind, const struct galvatron_str
                        own_samples(setting, strategy->data), &one, &error),
          &error);
     double exposed = software->overlap_gradient_reduce ? fmax(0, one.reduce_s - one.backward_s) : one.reduce_s;
-    cost->state_mib = one.state_bytes / MIB_BYTES;
-    cost->activation_mib = one.held_bytes * m / MIB_BYTES;
+    cost->state_mib = one.state_bytes / MIB;
+    cost->activation_mib = one.held_bytes * m / MIB;
     cost->compute_s = one.forward_s + one.backward_s;
     cost->full_s = cost->compute_s + exposed;
     cost->search_s = cost->full_s + (m - 1) * cost->compute_s; /* its part of the step where its stage is the slowest */
@@ -123,7 +116,7 @@ static double other_mib(const void *context, uint32_t stage, const struct galvat
     }
     double boundary = (double)samples * (double)scenario->plan.sequence_length * (double)scenario->model.hidden *
                       dtype_bytes(scenario->plan.precision);
-    return (bytes + scratch + (setting->pipeline > 1 ? 2 * boundary : 0)) / MIB_BYTES;
+    return (bytes + scratch + (setting->pipeline > 1 ? 2 * boundary : 0)) / MIB;
 }
 
 /* As if the stage's devices took the samples in equal parts. */

@@ -67,8 +67,6 @@ double galvatron_all_reduce_ms(const struct galvatron_hardware_profile *hardware
                                bool consecutive);
 
 /* Tables of the first version's search on 8 x RTX TITAN: "bert-huge-32", "bert-huge-48", "vit-huge-32", "vit-huge-48", "t5-large-32", "t5-large-48", "swin-huge-32", "swin-huge-48". */
-uint32_t galvatron_table_count(void);
-const char *galvatron_table_name(uint32_t index);
 /* STATUS_NOT_FOUND names the nearest. */
 enum status galvatron_table_model(const char *name, struct galvatron_model_profile *model, struct error *error);
 /* "titan-rtx-8-galvatron": links as measured by the authors. */

@@ -107,7 +107,6 @@ static enum status keep_plan(struct search *search, const struct galvatron_case 
     }
     plan->alpha_t = alpha(plan->stages, stages, true);
     plan->alpha_m = alpha(plan->stages, stages, false);
-    plan->alpha_t_max = plan->alpha_m_max = 1 - 1.0 / stages;
     return STATUS_OK;
 }
 

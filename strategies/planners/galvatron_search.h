@@ -86,7 +86,6 @@ struct galvatron_plan {
     struct galvatron_stage *stages;    /* [pipeline] */
     struct galvatron_strategy *layers; /* [layer_count] */
     double alpha_t, alpha_m;           /* 1 - max/sum over stages of time and memory; best 1 - 1/P (B.5) */
-    double alpha_t_max, alpha_m_max;   /* 1 - 1/P */
     bool one_f_one_b;
     const char *found_by; /* variant or space whose search it was */
 };

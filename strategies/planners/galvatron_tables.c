@@ -49,16 +49,6 @@ static const struct table_model {
     { "swin-huge-48", 4, 4, { 2, 2, 42, 2 }, { 312, 70 }, GALVATRON_MICRO_SWIN },
 };
 
-uint32_t galvatron_table_count(void)
-{
-    return TABLE_MODELS;
-}
-
-const char *galvatron_table_name(uint32_t index)
-{
-    return index < TABLE_MODELS ? MODELS[index].name : NULL;
-}
-
 enum status galvatron_table_model(const char *name, struct galvatron_model_profile *model, struct error *error)
 {
     const char *names[TABLE_MODELS];

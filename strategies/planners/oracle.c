@@ -85,19 +85,12 @@ static enum status run_with_memory_to_spare(const struct scenario *scenario, str
                                             struct timeline *timeline, struct error *error)
 {
     const struct exec_options options = { .cluster = &scenario->cluster, .software = &scenario->software };
-    uint64_t *capacities = calloc((size_t)s->space_count + 1, sizeof *capacities);
+    uint64_t *capacities = schedule_lend_memory(s);
     if (capacities == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory simulating a plan");
     }
-    for (uint32_t i = 0; i < s->space_count; i++) {
-        capacities[i] = s->spaces[i].capacity_bytes;
-        s->spaces[i].capacity_bytes = UINT64_MAX;
-    }
     enum status status = exec_sim.run(s, &options, timeline, error);
-    for (uint32_t i = 0; i < s->space_count; i++) {
-        s->spaces[i].capacity_bytes = capacities[i];
-    }
-    free(capacities);
+    schedule_return_memory(s, capacities);
     if (status == STATUS_OK && timeline->outcome != TIMELINE_DONE) {
         struct strbuf why = { 0 };
         timeline_explain(s, timeline, &why);

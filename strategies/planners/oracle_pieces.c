@@ -194,12 +194,13 @@ struct piece_group piece_pair(const struct cluster *cluster, int64_t tensor, int
     };
 }
 
-double piece_communicator_bytes(const struct machine *machine)
-{
-    return machine->nccl_channels * (machine->nccl_channel_receive_bytes + machine->nccl_channel_send_bytes);
-}
-
 /* ---- layers ---- */
+
+bool piece_tensor_divides(const struct model *model, int64_t tensor)
+{
+    return model->heads % tensor == 0 && model->ffn % tensor == 0 &&
+           (model->kv_heads % tensor == 0 || tensor % model->kv_heads == 0);
+}
 
 static enum collective_kind kind_of(enum layer_collective collective)
 {
@@ -212,15 +213,7 @@ double pieces_stream_s(const struct pieces *p, enum kernel_class kernel_class, d
                        uint32_t launches)
 {
     const struct machine_gpu *gpu = &p->scenario->machine.gpu;
-    const struct kernel kernel = { .kernel_class = (uint8_t)kernel_class,
-                                   .dtype = DTYPE_FP32,
-                                   .launches = launches > 0 ? launches : 1,
-                                   .batch = 1,
-                                   .m = 1,
-                                   .n = 1,
-                                   .k = 1,
-                                   .bytes_read = bytes_read,
-                                   .bytes_written = bytes_written };
+    const struct kernel kernel = kernel_of_traffic(kernel_class, bytes_read, bytes_written, launches);
     struct kernel_cost cost;
     kernel_cost(gpu, &kernel, &cost);
     return cost.alone_s + kernel.launches * gpu->launch_gap_s;

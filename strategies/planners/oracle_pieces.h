@@ -32,6 +32,9 @@ struct piece_group {
     uint32_t first, count, stride, instance_count, instance_stride;
 };
 
+/* Whether heads and feed-forward divide over a tensor-parallel group. */
+bool piece_tensor_divides(const struct model *model, int64_t tensor);
+
 struct pieces;
 enum status pieces_open(struct pieces **pieces, const struct scenario *scenario, struct error *error);
 void pieces_close(struct pieces *pieces);
@@ -56,8 +59,5 @@ double pieces_stream_s(const struct pieces *pieces, enum kernel_class kernel_cla
 struct piece_group piece_tensor_group(const struct cluster *cluster, int64_t tensor);
 struct piece_group piece_data_group(int64_t tensor, int64_t data);
 struct piece_group piece_pair(const struct cluster *cluster, int64_t tensor, int64_t data);
-
-/* NCCL's buffers of one communicator. */
-double piece_communicator_bytes(const struct machine *machine);
 
 #endif

@@ -10,6 +10,8 @@
 #include "strategies/registry.h"
 
 enum { CASES_MAX = 64, ADJUST_ROUNDS = 8 };
+/* Of what is never sent: the most that the searches take. */
+static const double UNUSED_BYTES_PER_S = 1e15;
 
 struct candidate {
     struct pipeline_case at;
@@ -43,15 +45,15 @@ static enum status find_bandwidths(struct pipeline_case *c, struct error *error)
     const struct piece_group group = piece_data_group(plan->tensor, c->replicas);
     double transfer = c->profile->layers[0].activation_bytes, time = 0;
     double reduce = pipeline_profile_sum(c->profile, 0, c->profile->count).parameter_bytes / (double)c->pipeline;
-    c->transfer_bytes_per_s = c->reduce_bytes_per_s = 1e15;
+    c->transfer_bytes_per_s = c->reduce_bytes_per_s = UNUSED_BYTES_PER_S;
     if (c->pipeline > 1) {
         TRY(pieces_collective(c->pieces, COLLECTIVE_SEND_RECV, &pair, transfer, &time, error));
-        c->transfer_bytes_per_s = time > 0 ? transfer / time : 1e15;
+        c->transfer_bytes_per_s = time > 0 ? transfer / time : UNUSED_BYTES_PER_S;
     }
     if (c->replicas > 1) {
         TRY(pieces_collective(c->pieces, COLLECTIVE_ALL_REDUCE, &group, reduce, &time, error));
         double ring = 2 * ((double)c->replicas - 1) / (double)c->replicas * reduce;
-        c->reduce_bytes_per_s = time > 0 ? ring / time : 1e15;
+        c->reduce_bytes_per_s = time > 0 ? ring / time : UNUSED_BYTES_PER_S;
     }
     return STATUS_OK;
 }
@@ -184,10 +186,8 @@ static enum status fill_choice(const struct work *work, const struct candidate *
         if (in_flight > candidate->at.micro_batches) {
             in_flight = candidate->at.micro_batches;
         }
-        double states =
-            sum.parameter_bytes / work->request->scenario->software.reduce_bytes *
-            (work->request->scenario->software.weight_bytes + work->request->scenario->software.gradient_bytes +
-             work->request->scenario->software.master_bytes + work->request->scenario->software.moments_bytes);
+        const struct software *software = &work->request->scenario->software;
+        double states = sum.parameter_bytes / software->reduce_bytes * software_state_bytes(software);
         double memory = (double)in_flight * sum.saved_bytes + states;
         choice->stages[i] = (struct planner_stage){ .layers = stage->count,
                                                     .time_s = sum.compute_s,

@@ -6,8 +6,6 @@
 #include "sim/base/json_write.h"
 #include "sim/base/units.h"
 
-static const double MIB_BYTES = 1048576;
-
 static const char *parameter_word(const struct plan_answer_input *input, const char *name)
 {
     for (uint32_t i = 0; i < input->planner->parameter_count; i++) {
@@ -107,10 +105,10 @@ static void print_layers(struct json_writer *w, const struct planner_choice *cho
     jw_end(w);
     jw_array(w, "leftover_mib");
     if (from_plan) {
-        jw_real(w, NULL, (budget_bytes - choice->peak_bytes) / MIB_BYTES);
+        jw_real(w, NULL, (budget_bytes - choice->peak_bytes) / MIB);
     }
     for (uint32_t i = 0; i < choice->stage_count; i++) {
-        jw_real(w, NULL, choice->stages[i].leftover_bytes / MIB_BYTES);
+        jw_real(w, NULL, choice->stages[i].leftover_bytes / MIB);
     }
     jw_end(w);
 }

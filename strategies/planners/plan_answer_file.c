@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hw_models/kernel_constants.h"
 #include "sim/base/check.h"
 #include "sim/base/json.h"
 #include "sim/base/json_write.h"
@@ -14,55 +15,10 @@ enum { PLAN_FILE_BYTES_MAX = 4 << 20 };
 
 /* ---- identity ---- */
 
-struct hash plan_model_hash(const struct model *m)
+struct hash plan_model_hash(const struct model *model)
 {
     struct hash hash = hash_start();
-    const int64_t numbers[] = {
-        m->family,
-        m->norm,
-        m->activation,
-        m->positions,
-        m->layers,
-        m->hidden,
-        m->heads,
-        m->kv_heads,
-        m->head_size,
-        m->ffn,
-        m->vocab,
-        m->max_sequence,
-        m->position_rows,
-        m->segment_types,
-        m->tied_head,
-        m->lm_head,
-        m->qkv_bias,
-        m->projection_bias,
-        m->ffn_bias,
-        m->norm_bias,
-        m->head_bias,
-        m->final_norm,
-        m->causal,
-        m->parallel_residual,
-        m->pooler,
-        m->mlm_head,
-        m->image_size,
-        m->patch_size,
-        m->channels,
-        m->classes,
-        model_parameters(m),
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        hash_u64(&hash, (uint64_t)numbers[i]);
-    }
-    if (!model_is_uniform(m)) { /* apart, so that the others' identities stay */
-        hash_u64(&hash, (uint64_t)m->decoder_layers);
-        hash_u64(&hash, (uint64_t)m->decoder_sequence);
-        hash_u64(&hash, (uint64_t)m->window);
-        for (int stage = 0; stage < MODEL_STAGES; stage++) {
-            hash_u64(&hash, (uint64_t)m->stage_layers[stage]);
-        }
-    }
-    hash_double(&hash, m->dropout);
-    hash_double(&hash, m->attention_dropout);
+    plan_hash_model(model, &hash);
     return hash;
 }
 
@@ -77,6 +33,23 @@ static void hash_curves(const struct machine *machine, struct hash *hash)
             hash_double(hash, curve_at(&curve->curve, ldexp(1, power)));
         }
     }
+}
+
+static void hash_kernel_model(const struct machine_gpu *gpu, struct hash *hash)
+{
+    for (int d = 0; d < DTYPE_COUNT; d++) {
+        for (int c = 0; gpu->gemm[d].present && c < GEMM_CONSTANT_COUNT; c++) {
+            hash_double(hash, gpu->gemm[d].values[c]);
+        }
+    }
+    for (int c = 0; c < KERNEL_CLASS_COUNT; c++) {
+        hash_double(hash, gpu->class_efficiency[c]);
+    }
+    hash_double(hash, gpu->attention_forward_efficiency);
+    hash_double(hash, gpu->attention_backward_efficiency);
+    hash_double(hash, gpu->attention_forward_tail);
+    hash_double(hash, gpu->attention_backward_tail);
+    hash_double(hash, gpu->attention_tile);
 }
 
 struct hash plan_machine_hash(const struct machine *machine)
@@ -105,6 +78,7 @@ struct hash plan_machine_hash(const struct machine *machine)
         hash_double(&hash, link->back_bytes_per_s);
         hash_double(&hash, link->latency_s);
     }
+    hash_kernel_model(&machine->gpu, &hash);
     hash_curves(machine, &hash);
     return hash;
 }
@@ -168,21 +142,6 @@ bool plan_answer_takes_set(const char *set)
         }
     }
     return false;
-}
-
-static enum status apply_set(struct json_document *document, const char *set, struct error *error)
-{
-    const char *equals = strchr(set, '=');
-    if (equals == NULL) {
-        return error_at(error, STATUS_BAD_INPUT, "--set", NULL, "expected PATH=VALUE, found \"%.128s\"", set);
-    }
-    char *path = strndup(set, (size_t)(equals - set));
-    if (path == NULL) {
-        return error_set(error, STATUS_NO_MEMORY, "out of memory reading --set");
-    }
-    enum status status = json_set(document, path, equals + 1, error);
-    free(path);
-    return status;
 }
 
 static enum status check_hash(const struct json *origin, const char *key, const struct hash *mine, const char *what,
@@ -274,7 +233,7 @@ enum status plan_answer_load(struct scenario *scenario, const char *file, const 
     TRY(json_load(&document, file, PLAN_FILE_BYTES_MAX, error));
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < set_count && status == STATUS_OK; i++) {
-        status = plan_answer_takes_set(sets[i]) ? apply_set(document, sets[i], error) : STATUS_OK;
+        status = plan_answer_takes_set(sets[i]) ? scenario_set(document, sets[i], error) : STATUS_OK;
     }
     if (status == STATUS_OK) {
         status = load(scenario, document, error);

@@ -33,10 +33,7 @@ const struct planner *planner_find(const char *name, struct error *error)
 
 double planner_runtime_bytes(const struct scenario *scenario)
 {
-    const struct software *software = &scenario->software;
-    double bytes = software->context_bytes + software->workspace_bytes;
-    return software->runtime_memory ? bytes + scenario->machine.context_bytes + scenario->machine.blas_workspace_bytes
-                                    : bytes;
+    return software_runtime_bytes(&scenario->software, &scenario->machine);
 }
 
 static enum status check_budgets(const struct planner_request *request, struct error *error)

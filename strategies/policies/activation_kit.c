@@ -53,10 +53,9 @@ static double budget(const struct lowering *lowering, const struct activation_ra
     const struct software *software = request->software;
     double asked = lower_policy_parameter(lowering, ACTIVATION_BUDGET) * GIB, scratch = 0;
     double bytes = asked > 0 && asked < machine->gpu.usable_bytes ? asked : machine->gpu.usable_bytes;
-    bytes -= software->context_bytes + software->workspace_bytes;
-    bytes -= software->runtime_memory ? machine->context_bytes + machine->blas_workspace_bytes : 0;
+    bytes -= software_runtime_bytes(software, machine);
     if (software->nccl_buffers) { /* tensor, data, pipeline: at most three communicators */
-        bytes -= 3 * machine->nccl_channels * (machine->nccl_channel_receive_bytes + machine->nccl_channel_send_bytes);
+        bytes -= 3 * machine_communicator_bytes(machine);
     }
     for (uint32_t i = 0; i < rank->layer_count; i++) {
         const struct lower_layer *layer = &rank->layers[i];

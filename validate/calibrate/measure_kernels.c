@@ -130,30 +130,16 @@ static enum status want_layer(const struct measure_options *options, struct want
     return STATUS_OK;
 }
 
-/* As sim/plan/lower_optimizer.c makes them: traffic alone counts. */
-static struct kernel memory_kernel(enum kernel_class kernel_class, double read, double written)
-{
-    return (struct kernel){ .kernel_class = (uint8_t)kernel_class,
-                            .dtype = DTYPE_FP32,
-                            .launches = 1,
-                            .batch = 1,
-                            .m = 1,
-                            .n = 1,
-                            .k = 1,
-                            .bytes_read = read,
-                            .bytes_written = written };
-}
-
 static enum status want_optimizer(const struct measure_options *options, struct wanted_list *list, struct error *error)
 {
     static const double PARAMETERS[] = { 1e6, 1e7, 1e5, 1e8 };
     for (uint32_t i = 0; i < sizeof PARAMETERS / sizeof PARAMETERS[0]; i++) {
         double p = PARAMETERS[i];
         enum measure_level level = i < 2 ? LEVEL_CORE : i == 2 || !options->on_host ? LEVEL_MORE : LEVEL_ALL;
-        struct kernel clear = memory_kernel(KERNEL_ELEMENTWISE, 0, 4 * p);
-        struct kernel norm = memory_kernel(KERNEL_OPTIMIZER, 4 * p, 0);
+        struct kernel clear = kernel_of_traffic(KERNEL_ELEMENTWISE, 0, 4 * p, 1);
+        struct kernel norm = kernel_of_traffic(KERNEL_OPTIMIZER, 4 * p, 0, 1);
         /* master and moments, an fp32 gradient in, a 16-bit or 32-bit weight out */
-        struct kernel adam = memory_kernel(KERNEL_OPTIMIZER, 16 * p, 14 * p), wide = adam;
+        struct kernel adam = kernel_of_traffic(KERNEL_OPTIMIZER, 16 * p, 14 * p, 1), wide = adam;
         adam.flops = wide.flops = 14 * p;
         wide.bytes_written = 16 * p;
         TRY(want_kernel(options, list, level, &adam, 1, error));
@@ -167,7 +153,7 @@ static enum status want_optimizer(const struct measure_options *options, struct 
 /* A stream of rows in fp32: `reads` inputs and one output. */
 static struct kernel stream_kernel(enum kernel_class kernel_class, double reads, double rows, double columns)
 {
-    struct kernel kernel = memory_kernel(kernel_class, reads * 4 * rows * columns, 4 * rows * columns);
+    struct kernel kernel = kernel_of_traffic(kernel_class, reads * 4 * rows * columns, 4 * rows * columns, 1);
     kernel.m = (uint64_t)rows;
     kernel.n = (uint64_t)columns;
     return kernel;

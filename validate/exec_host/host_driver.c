@@ -57,8 +57,7 @@ static enum status make_operands(const struct host_run *run, struct host_queue *
 
 static enum status make_optimizer(struct host_run *run, struct host_queue *queue, struct error *error)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t threads = cores > (long)run->schedule->rank_count ? (uint32_t)cores / run->schedule->rank_count : 1;
+    uint32_t cores = host_cores(), ranks = run->schedule->rank_count, threads = cores > ranks ? cores / ranks : 1;
     uint64_t bytes = HOST_ADAM_BYTES * queue->adam_state.block * queue->adam_state.blocks;
     TRY(host_region_map(&queue->adam_memory, bytes, "optimizer states", error));
     memset(queue->adam_memory.data, HOST_SLAB_BYTE, bytes);
@@ -76,7 +75,7 @@ struct slice_request {
 };
 
 /* The system's scheduler lets a kernel on a core finish its slice of milliseconds before a thread that was woken for a copy or a collective beside it. Such threads ask for
- * slices of 0.1 ms: they run at once, and both share the core from then on, as streams share a GPU. Best effort (Linux 6.12 and later): elsewhere they wait longer. */
+ * slices of 0.1 ms, the shortest that it grants: they run at once, and both share the core from then on, as streams share a GPU. Best effort (Linux 6.12 and later): elsewhere they wait longer. */
 static void ask_short_slices(void)
 {
     struct slice_request request = {

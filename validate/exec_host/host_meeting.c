@@ -26,6 +26,17 @@ void host_cancel_raise(struct host_cancel *cancel)
     wake_all(&cancel->raised);
 }
 
+uint32_t host_cores(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores > 0 ? (uint32_t)cores : 1;
+}
+
+void host_meeting_init(struct host_meeting *meeting, uint32_t expected, uint32_t cores)
+{
+    *meeting = (struct host_meeting){ .expected = expected, .has_cores = expected <= cores };
+}
+
 bool host_meet(struct host_meeting *meeting, const struct host_cancel *cancel)
 {
     uint32_t turn = atomic_load_explicit(&meeting->turn, memory_order_acquire);
@@ -35,8 +46,7 @@ bool host_meet(struct host_meeting *meeting, const struct host_cancel *cancel)
         wake_all(&meeting->turn);
         return !host_is_cancelled(cancel);
     }
-    bool crowded = meeting->expected > (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
-    int64_t sleep_ps = crowded ? 0 : dispatch_clock_ps() + MEETING_AWAKE_PS;
+    int64_t sleep_ps = meeting->has_cores ? dispatch_clock_ps() + MEETING_AWAKE_PS : 0;
     while (atomic_load_explicit(&meeting->turn, memory_order_acquire) == turn) {
         if (host_is_cancelled(cancel)) {
             return false;

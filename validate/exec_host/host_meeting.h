@@ -16,7 +16,11 @@ struct host_cancel {
 struct host_meeting {
     _Atomic uint32_t arrived, turn;
     uint32_t expected; /* set before first use */
+    bool has_cores;    /* for all of them: who waits stays awake for a while */
 };
+
+void host_meeting_init(struct host_meeting *meeting, uint32_t expected, uint32_t cores);
+uint32_t host_cores(void); /* that are online: asks the system */
 
 static inline bool host_is_cancelled(const struct host_cancel *cancel)
 {

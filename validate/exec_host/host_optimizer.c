@@ -89,7 +89,9 @@ enum status host_adam_pool_new(struct host_adam_pool **made, uint32_t threads, c
     }
     pool->cancel = cancel;
     pool->threads = threads;
-    pool->start.expected = pool->end.expected = threads;
+    uint32_t cores = host_cores();
+    host_meeting_init(&pool->start, threads, cores);
+    host_meeting_init(&pool->end, threads, cores);
     for (uint32_t i = 1; i < threads; i++) {
         struct worker *worker = &pool->workers[i];
         *worker = (struct worker){ .pool = pool, .index = i };

@@ -94,16 +94,15 @@ static enum status refuse(const struct schedule *s, struct error *error)
 static enum status find_slots(struct host_run *run, struct error *error)
 {
     const struct schedule *s = run->schedule;
-    uint32_t slots = 0;
+    uint32_t slots = 0, cores = host_cores();
     run->matches = arena_array(&run->arena, struct host_match, s->match_count);
     run->op_slots = arena_array(&run->arena, uint32_t, s->op_count);
     if (run->matches == NULL || run->op_slots == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "no memory for %u matches", s->match_count);
     }
     for (uint32_t m = 0; m < s->match_count; m++) {
-        run->matches[m] = (struct host_match){ .meeting.expected = s->matches[m].op_count,
-                                               .first_slot = slots,
-                                               .slot_count = s->matches[m].op_count };
+        run->matches[m] = (struct host_match){ .first_slot = slots, .slot_count = s->matches[m].op_count };
+        host_meeting_init(&run->matches[m].meeting, s->matches[m].op_count, cores);
         slots += s->matches[m].op_count;
     }
     run->members = arena_array(&run->arena, struct host_member, slots);

@@ -66,8 +66,7 @@ static double stage_bytes(const struct pipeline_case *c, const struct pipeline_s
     const struct software *software = &c->scenario->software;
     struct profile_sum sum = pipeline_profile_sum(c->profile, stage->first, stage->count);
     double parameters = sum.parameter_bytes / software->reduce_bytes;
-    double states = parameters * (software->weight_bytes + software->gradient_bytes + software->master_bytes +
-                                  software->moments_bytes);
+    double states = parameters * software_state_bytes(software);
     return planner_runtime_bytes(c->scenario) + states + in_flight(c, index) * sum.saved_bytes +
            block->backward_scratch_bytes[RECOMPUTE_NONE];
 }
