@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-packages=(gcc make cmake pkg-config libcjson-dev zlib1g-dev libgsl-dev libopenblas-dev libhwloc-dev libglpk-dev gnuplot-nox fonts-dejavu-core)
+packages=(gcc make cmake pkg-config libcjson-dev zlib1g-dev libgsl-dev libopenblas-dev libhwloc-dev libsqlite3-dev libglpk-dev gnuplot-nox fonts-dejavu-core)
 test_packages=(clang clang-format clang-tidy libopenmpi-dev)
 
 install_missing() {

@@ -19,6 +19,7 @@ validate/exec_cuda/ 5
 strategies/planners/ 6
 plots/ 7
 sim/report/ 7
+sim/sweep/ 7
 validate/ 7
 sim/cli/ 8'
 floor_of() {

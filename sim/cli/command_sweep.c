@@ -1,0 +1,383 @@
+/* memwall sweep: many scenarios, one database. */
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim/base/check.h"
+#include "sim/base/file.h"
+#include "sim/base/json_write.h"
+#include "sim/cli/cli.h"
+#include "sim/cli/interrupt.h"
+#include "sim/sweep/sweep_query.h"
+#include "sim/sweep/sweep_run.h"
+
+static enum exit_code run(int argc, char **argv);
+
+const struct cli_command command_sweep = {
+    .name = "sweep",
+    .usage = "SWEEP.json [--db FILE] [flags] | --db FILE [--where SQL] [--top N] [--pareto A,B] [flags]",
+    .summary = "simulate many scenarios into one database, and ask it",
+    .help =
+        "SWEEP.json (\"memwall.sweep/1\") has a base scenario and axes: any path of it, with values, a range, a\n"
+        "log_range, zipped axes, or an expression of other axes; and conditions. For example\n"
+        "  { \"schema\": \"memwall.sweep/1\", \"base\": \"scenarios/gpt3-175b-1024-a100.json\",\n"
+        "    \"axes\": [ { \"path\": \"parallel.tensor\", \"values\": [4, 8] },\n"
+        "              { \"path\": \"parallel.pipeline\", \"range\": { \"from\": 8, \"to\": 16, \"step\": 8 } },\n"
+        "              { \"path\": \"training.micro_batch\", \"log_range\": { \"from\": 1, \"to\": 4, \"factor\": 2 } "
+        "},\n"
+        "              { \"path\": \"parallel.data\", \"expression\": \"1024 / (tensor * pipeline)\" } ],\n"
+        "    \"conditions\": [ \"data * micro_batch <= 64\" ] }\n"
+        "Expressions: or and not == != < <= > >= in + - * / %, min max floor ceil round sqrt log2 pow if divides;\n"
+        "names are axes (by name or path) or keys of the base; texts stand in ' '.\n"
+        "Every point is simulated in full. What fails or does not fit is a row with its reason. With --db the rows go\n"
+        "into an SQLite file as they finish: a sweep that was interrupted goes on where it was, rows that are there\n"
+        "are not computed again, several sweeps may share the file. Without --db nothing is kept.\n"
+        "  results   one row a scenario: version, hash, status (done, does_not_fit, error), reason, every figure\n"
+        "  sweep_1   a view a sweep: its axes as columns beside those of results\n"
+        "--schema documents all tables; any SQLite client may read the file.\n"
+        "Under mpirun (mpirun -n 4 memwall sweep ...) all ranks compute, rank 0 owns the database.\n"
+        "Prints the ten best unless --where, --top, --pareto or --csv ask for more. --where is an SQL expression, as\n"
+        "in --where \"tensor = 8 and peak_bytes < 60e9\"; ranks by tokens_per_s unless --by names another figure.\n"
+        "Exit: 0 all points are in the database, 1 bad input, 2 nothing fits, 3 interrupted or failed.\n",
+    .positional_min = 0,
+    .positional_max = 1,
+    .run = run,
+};
+
+enum { DEFAULT_TOP = 10 };
+
+struct texts {
+    const char *db, *threads, *csv, *where, *top, *by, *pareto, *sweep, *schema;
+};
+
+/* --- progress */
+
+struct show {
+    struct timespec start;
+    double last_s;
+    bool terminal, quiet, shown;
+    uint64_t at_start; /* found before anything was computed */
+};
+
+static double elapsed_s(const struct show *show)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - show->start.tv_sec) + 1e-9 * (double)(now.tv_nsec - show->start.tv_nsec);
+}
+
+static bool listen(void *context, const struct sweep_progress *p)
+{
+    enum { BAR = 20 };
+    struct show *show = context;
+    double elapsed = elapsed_s(show), computed = (double)(p->finished - p->found);
+    if (show->quiet || elapsed - show->last_s < (show->terminal ? 0.2 : 10.0)) {
+        return !interrupt_seen();
+    }
+    show->last_s = elapsed;
+    show->shown = true;
+    double rate = elapsed > 0 ? computed / elapsed : 0;
+    char bar[BAR + 1];
+    for (int i = 0; i < BAR; i++) {
+        bar[i] = (double)i * (double)p->total < (double)BAR * (double)p->finished ? '#' : '.';
+    }
+    bar[BAR] = '\0';
+    fprintf(stderr, "%s[%s] %" PRIu64 " of %" PRIu64 ", %.1f/s", show->terminal ? "\r" : "memwall: ", bar, p->finished,
+            p->total, rate);
+    if (rate > 0) {
+        fprintf(stderr, ", %.0f s left", (double)(p->total - p->finished) / rate);
+    }
+    if (p->has_best) {
+        fprintf(stderr, ", best %.4g tokens/s %.60s", p->best, p->best_axes);
+    }
+    fputs(show->terminal ? "\033[K" : "\n", stderr);
+    return !interrupt_seen();
+}
+
+/* --- ranks */
+
+/* Whether a launcher of MPI programs started this process, with others. */
+static bool is_one_of_many(void)
+{
+    static const char *const sizes[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS" };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const char *text = getenv(sizes[i]);
+        if (text != NULL && strtol(text, NULL, 10) > 1) {
+            return true;
+        }
+    }
+    const char *tasks = getenv("SLURM_NTASKS");
+    return getenv("PMIX_RANK") != NULL && tasks != NULL && strtol(tasks, NULL, 10) > 1;
+}
+
+static uint32_t local_ranks(void)
+{
+    const char *text = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    long count = text != NULL ? strtol(text, NULL, 10) : 1;
+    return count >= 1 && count < 4096 ? (uint32_t)count : 1;
+}
+
+static enum status open_transport(const struct sweep_transport **transport, struct error *error)
+{
+    static const char *const places[] = { "", "/../lib/memwall" };
+    char folder[PATH_MAX], path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 1);
+    folder[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(folder, '/');
+    *(slash != NULL ? slash : folder) = '\0';
+    void *object = NULL;
+    for (size_t i = 0; i < 2 && object == NULL; i++) {
+        if (snprintf(path, sizeof path, "%s%s/memwall_sweep_mpi.so", folder, places[i]) < (int)sizeof path) {
+            object = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* OpenMPI's own modules look its symbols up */
+        }
+    }
+    sweep_transport_entry *entry = NULL;
+    void *symbol = object != NULL ? dlsym(object, SWEEP_TRANSPORT_ENTRY) : NULL;
+    _Static_assert(sizeof entry == sizeof symbol, "dlsym returns functions");
+    memcpy(&entry, &symbol, sizeof entry);
+    *transport = entry != NULL ? entry() : NULL;
+    if (*transport == NULL || (*transport)->abi != SWEEP_TRANSPORT_ABI) {
+        const char *why = object == NULL ? dlerror() : "it is of another build";
+        return error_set(error, STATUS_EXECUTION,
+                         "started as one of several MPI ranks, but memwall_sweep_mpi.so cannot be used: %.300s. Build "
+                         "memwall with OpenMPI installed (libopenmpi-dev), or run it without mpirun",
+                         why != NULL ? why : "no reason given");
+    }
+    return STATUS_OK;
+}
+
+/* --- what is asked */
+
+static bool read_query(const struct texts *texts, bool json, struct sweep_query *query)
+{
+    double top = 0, sweep = 0;
+    if (texts->top != NULL && (!cli_number("top", texts->top, 1, 1e9, &top) || top != floor(top))) {
+        return false;
+    }
+    if (texts->sweep != NULL && !cli_number("sweep", texts->sweep, 1, 1e9, &sweep)) {
+        return false;
+    }
+    bool asks = texts->where != NULL || texts->pareto != NULL || texts->csv != NULL || json;
+    *query = (struct sweep_query){
+        .where = texts->where,
+        .by = texts->by,
+        .pareto = texts->pareto,
+        .sweep = (int64_t)sweep,
+        .top = texts->top == NULL && !asks ? DEFAULT_TOP : (uint64_t)top,
+        .format = json                 ? SWEEP_JSON
+                  : texts->csv != NULL ? SWEEP_CSV
+                                       : SWEEP_TEXT,
+    };
+    return true;
+}
+
+static void print_progress(const struct sweep_progress *p, const struct sweep *sweep, double seconds,
+                           struct json_writer *w)
+{
+    jw_object(w, "sweep");
+    jw_string(w, "name", sweep->name);
+    jw_uint(w, "combinations", sweep->combinations);
+    jw_uint(w, "points", p->total);
+    jw_uint(w, "found", p->found);
+    jw_uint(w, "computed", p->finished - p->found);
+    for (int i = 0; i < SWEEP_STATUS_COUNT; i++) {
+        jw_uint(w, sweep_status_word((enum sweep_status)i), p->counts[i]);
+    }
+    jw_uint(w, "ranks", p->ranks);
+    jw_bool(w, "interrupted", p->interrupted);
+    jw_real(w, "wall_s", seconds);
+    jw_end(w);
+}
+
+/* What is known of one call: the sweep that ran, if one did. */
+struct call {
+    struct cli_flags flags;
+    struct texts texts;
+    struct sweep sweep;
+    struct sweep_progress progress;
+    struct sweep_database *database;
+    bool ran;
+    double seconds;
+};
+
+static void print_head(const struct call *call, struct strbuf *out)
+{
+    const struct sweep_progress *p = &call->progress;
+    if (call->ran) {
+        strbuf_printf(out,
+                      "%s: %" PRIu64 " points of %" PRIu64 " combinations; %" PRIu64 " done, %" PRIu64
+                      " do not fit, %" PRIu64 " failed\n%" PRIu64 " found in the database, %" PRIu64
+                      " simulated in %.1f s (%.1f a second, %u rank%s)%s\n\n",
+                      call->sweep.name, p->total, call->sweep.combinations, p->counts[SWEEP_DONE],
+                      p->counts[SWEEP_DOES_NOT_FIT], p->counts[SWEEP_ERROR], p->found, p->finished - p->found,
+                      call->seconds, (double)(p->finished - p->found) / fmax(call->seconds, 1e-9), p->ranks,
+                      p->ranks == 1 ? "" : "s", p->interrupted ? "; interrupted: run it again to go on" : "");
+    }
+}
+
+static enum exit_code answer(struct call *call, struct sweep_query *query)
+{
+    struct error error = { 0 };
+    struct strbuf out = { 0 }, rows_text = { 0 }, notes = { 0 };
+    uint64_t rows = 0;
+    enum status status = sweep_query_print(call->database, query, &rows_text, &rows, &notes, &error);
+    if (notes.length > 0 && !call->flags.quiet) {
+        fprintf(stderr, "memwall: %s", notes.text);
+    }
+    strbuf_free(&notes);
+    if (status != STATUS_OK) {
+        strbuf_free(&rows_text);
+        return cli_complain(&error);
+    }
+    if (query->format == SWEEP_JSON) {
+        struct json_writer w = { .out = &out };
+        jw_object(&w, NULL);
+        jw_string(&w, "schema", "memwall.sweep-result/1");
+        if (call->ran) {
+            print_progress(&call->progress, &call->sweep, call->seconds, &w);
+        }
+        jw_raw(&w, "rows", rows_text.text != NULL ? rows_text.text : "[]");
+        jw_end(&w);
+        strbuf_char(&out, '\n');
+    } else {
+        if (query->format == SWEEP_TEXT) {
+            print_head(call, &out);
+            strbuf_append(&out, rows == 0 ? "No row answers.\n" : "");
+        }
+        strbuf_append(&out, rows_text.text != NULL ? rows_text.text : "");
+    }
+    strbuf_free(&rows_text);
+    bool none = call->ran ? call->progress.counts[SWEEP_DONE] == 0 : rows == 0;
+    enum exit_code code = call->ran && call->progress.interrupted ? EXIT_FAILED : none ? EXIT_DOES_NOT_FIT : EXIT_DONE;
+    return cli_answer(&call->flags, "sweep", &out, code);
+}
+
+/* --- running */
+
+static enum status run_sweep(struct call *call, struct sweep_query *query, const struct sweep_options *given,
+                             struct error *error)
+{
+    struct show show = { .terminal = isatty(STDERR_FILENO), .quiet = call->flags.quiet };
+    struct sweep_options options = *given;
+    int64_t id;
+    options.listen = listen;
+    options.context = &show;
+    TRY(sweep_load(&call->sweep, call->flags.positionals[0], error));
+    TRY(sweep_database_open(&call->database, call->texts.db, MEMWALL_VERSION, error));
+    TRY(sweep_database_enter(call->database, &call->sweep, &id, error));
+    query->sweep = id;
+    (void)clock_gettime(CLOCK_MONOTONIC, &show.start);
+    interrupt_catch();
+    enum status status = sweep_run(&call->sweep, call->database, id, &options, &call->progress, error);
+    interrupt_release();
+    call->seconds = elapsed_s(&show);
+    if (show.shown && show.terminal) {
+        fputs("\r\033[K", stderr);
+    }
+    call->ran = status == STATUS_OK;
+    return status;
+}
+
+static enum exit_code run_and_answer(struct call *call, struct sweep_query *query, const struct sweep_options *options)
+{
+    struct error error = { 0 };
+    enum status status;
+    if (call->flags.positional_count > 0) {
+        status = run_sweep(call, query, options, &error);
+    } else {
+        status = sweep_database_open_to_read(&call->database, call->texts.db, MEMWALL_VERSION, &error);
+    }
+    enum exit_code code = status == STATUS_OK ? answer(call, query) : cli_complain(&error);
+    sweep_database_close(call->database);
+    sweep_free(&call->sweep);
+    return code;
+}
+
+/* Rank 0 answers; the others compute what it sends. */
+static enum exit_code run_ranks(struct call *call, struct sweep_query *query, struct sweep_options *options)
+{
+    struct error error = { 0 };
+    char why[256] = "";
+    uint32_t rank = 0;
+    if (open_transport(&options->transport, &error) != STATUS_OK || options->transport == NULL) {
+        return cli_complain(&error);
+    }
+    const struct sweep_transport *transport = options->transport;
+    if (!transport->open(&rank, &options->ranks, why, sizeof why)) {
+        (void)error_set(&error, STATUS_EXECUTION, "MPI cannot start: %s", why);
+        return cli_complain(&error);
+    }
+    if (rank > 0) {
+        enum status status = sweep_serve(transport, options->threads, &error);
+        transport->close();
+        return status == STATUS_OK ? EXIT_DONE : cli_complain(&error);
+    }
+    enum exit_code code = run_and_answer(call, query, options);
+    (void)fflush(stdout);
+    if (!sweep_dismiss(transport, options->ranks)) {
+        fputs("memwall: a rank was lost on the way: what it was computing was computed again\n", stderr);
+        _exit((int)code); /* MPI would wait for it */
+    }
+    transport->close();
+    return code;
+}
+
+static enum exit_code print_schema(void)
+{
+    struct strbuf out = { 0 };
+    sweep_database_schema(&out);
+    return cli_print(&out, EXIT_DONE);
+}
+
+static enum exit_code run(int argc, char **argv)
+{
+    struct call call = { 0 };
+    struct texts *texts = &call.texts;
+    const struct cli_flag more[] = {
+        { "db", "FILE", "the SQLite file that results go into and are read from", &texts->db },
+        { "threads", "N", "threads of this process (default: all cores, shared by the ranks of a computer)",
+          &texts->threads },
+        { "where", "SQL", "only rows for which this SQL expression holds", &texts->where },
+        { "top", "N", "the N best that fit", &texts->top },
+        { "by", "FIGURE", "what best means (default tokens_per_s)", &texts->by },
+        { "pareto", "A,B,C", "only rows that no other beats in all of these figures, as step_time_s,peak_bytes,cost",
+          &texts->pareto },
+        { "csv", NULL, "all columns as CSV", &texts->csv },
+        { "sweep", "ID", "read back: one sweep of several in the file (table sweeps)", &texts->sweep },
+        { "schema", NULL, "print the tables and views with what each column is", &texts->schema },
+    };
+    enum exit_code code;
+    double threads;
+    struct sweep_query query;
+    if (!cli_parse(&command_sweep, argc, argv, &call.flags, more, sizeof more / sizeof more[0], &code)) {
+        return code;
+    }
+    if (texts->schema != NULL) {
+        return print_schema();
+    }
+    if (call.flags.positional_count == 0 && texts->db == NULL) {
+        fputs(
+            "memwall sweep: say what to run (SWEEP.json) or what to read (--db FILE)\nmemwall sweep --help says more\n",
+            stderr);
+        return EXIT_BAD_INPUT;
+    }
+    if (texts->csv != NULL && call.flags.json) {
+        fputs("memwall sweep: --csv and --json exclude each other\n", stderr);
+        return EXIT_BAD_INPUT;
+    }
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    threads = fmax(1, floor((double)(cores > 0 ? cores : 1) / local_ranks()));
+    if ((texts->threads != NULL && !cli_number("threads", texts->threads, 1, SWEEP_THREADS_MAX, &threads)) ||
+        !read_query(texts, call.flags.json, &query)) {
+        return EXIT_BAD_INPUT;
+    }
+    struct sweep_options options = { .threads = (uint32_t)threads, .ranks = 1 };
+    return is_one_of_many() && call.flags.positional_count > 0 ? run_ranks(&call, &query, &options)
+                                                               : run_and_answer(&call, &query, &options);
+}

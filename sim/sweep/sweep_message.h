@@ -1,0 +1,23 @@
+/* What ranks say to each other: for sim/sweep/sweep_run.c and sweep_serve.c alone. All ranks are the same program on the same kind of machine: records travel as they are. */
+#ifndef MEMWALL_SWEEP_SWEEP_MESSAGE_H
+#define MEMWALL_SWEEP_SWEEP_MESSAGE_H
+
+#include <stdint.h>
+
+#include "sim/sweep/sweep_row.h"
+
+enum message_kind {
+    MESSAGE_HELLO, /* to rank 0; id: threads there */
+    MESSAGE_TASK,  /* from rank 0; text: the scenario */
+    MESSAGE_ROW,   /* to rank 0; row */
+    MESSAGE_STOP,  /* from rank 0 */
+    MESSAGE_BYE    /* to rank 0: the answer to STOP */
+};
+
+struct message {
+    enum message_kind kind;
+    uint64_t id;
+    struct sweep_row row; /* ROW; TASK: the text follows from here */
+};
+
+#endif

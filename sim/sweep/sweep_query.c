@@ -1,0 +1,449 @@
+#include "sim/sweep/sweep_query.h"
+
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/base/array.h"
+#include "sim/base/check.h"
+#include "sim/base/json.h"
+#include "sim/base/json_write.h"
+#include "sim/base/units.h"
+#include "sim/report/text_table.h"
+
+enum { PARETO_MAX = 8, SOURCE_BYTES = 48 };
+
+struct reader {
+    struct sweep_database *database;
+    sqlite3 *sqlite;
+    const struct sweep_query *query;
+    char source[SOURCE_BYTES]; /* "sweep_1" or "results" */
+    struct strbuf *notes;
+    struct error *error;
+};
+
+static enum status fail(const struct reader *r, const char *flag)
+{
+    return error_at(r->error, STATUS_BAD_INPUT, flag, NULL, "%s", sqlite3_errmsg(r->sqlite));
+}
+
+/* One statement that only reads, with the version as its first parameter. */
+static enum status prepare(const struct reader *r, const char *sql, const char *flag, sqlite3_stmt **statement)
+{
+    const char *rest = "";
+    if (sqlite3_prepare_v2(r->sqlite, sql, -1, statement, &rest) != SQLITE_OK) {
+        return fail(r, flag);
+    }
+    if (*statement == NULL || rest[strspn(rest, " \t\r\n;")] != '\0' || !sqlite3_stmt_readonly(*statement)) {
+        (void)sqlite3_finalize(*statement);
+        *statement = NULL;
+        return error_at(r->error, STATUS_BAD_INPUT, flag, NULL, "expected one SQL expression");
+    }
+    (void)sqlite3_bind_text(*statement, 1, sweep_database_version(r->database), -1, SQLITE_STATIC);
+    return STATUS_OK;
+}
+
+static enum status read_integer(const struct reader *r, const char *sql, int64_t *value)
+{
+    sqlite3_stmt *statement = NULL;
+    TRY(prepare(r, sql, "--db", &statement));
+    *value = sqlite3_step(statement) == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
+    (void)sqlite3_finalize(statement);
+    return STATUS_OK;
+}
+
+static enum status find_source(struct reader *r)
+{
+    int64_t sweep = r->query->sweep, count, others;
+    char sql[160];
+    TRY(read_integer(r, "SELECT count(*) FROM sweeps WHERE ?1 = ?1", &count));
+    if (sweep == 0 && count == 1) {
+        TRY(read_integer(r, "SELECT id FROM sweeps WHERE ?1 = ?1", &sweep));
+    }
+    snprintf(r->source, sizeof r->source, "results");
+    if (sweep != 0) {
+        int64_t found;
+        snprintf(sql, sizeof sql,
+                 "SELECT count(*) FROM sqlite_master WHERE type = 'view' AND name = 'sweep_%" PRId64 "' AND ?1 = ?1",
+                 sweep);
+        TRY(read_integer(r, sql, &found));
+        if (found == 0) {
+            return error_at(r->error, STATUS_BAD_INPUT, "--sweep", NULL,
+                            "there is no sweep %" PRId64 " in this database; it holds %" PRId64
+                            " (SELECT id, name FROM sweeps)",
+                            sweep, count);
+        }
+        snprintf(r->source, sizeof r->source, "sweep_%" PRId64, sweep);
+    } else if (count > 1) {
+        strbuf_printf(
+            r->notes,
+            "the database holds %" PRId64 " sweeps: all their results, without axes; --sweep ID chooses one\n", count);
+    }
+    TRY(read_integer(r, "SELECT count(*) FROM results WHERE version <> ?1", &others));
+    if (others > 0) {
+        strbuf_printf(r->notes, "%" PRId64 " rows of other versions of memwall are not looked at\n", others);
+    }
+    return STATUS_OK;
+}
+
+static enum status find_figure(const struct reader *r, const char *flag, const char *name, enum sweep_figure *figure)
+{
+    const char *known[SWEEP_FIGURE_COUNT];
+    const char *wanted = strcmp(name, "cost") == 0 ? "cost_usd_per_trillion_tokens" : name;
+    for (int i = 0; i < SWEEP_FIGURE_COUNT; i++) {
+        known[i] = sweep_figures[i].name;
+        if (strcmp(wanted, known[i]) == 0) {
+            *figure = (enum sweep_figure)i;
+            if (sweep_figures[i].better == 0) {
+                return error_at(r->error, STATUS_BAD_INPUT, flag, NULL, "%s is neither better high nor low", known[i]);
+            }
+            return STATUS_OK;
+        }
+    }
+    const char *near = nearest_word(wanted, known, SWEEP_FIGURE_COUNT);
+    return error_at(r->error, STATUS_BAD_INPUT, flag, NULL,
+                    "there is no figure \"%.64s\"%s%s%s (memwall sweep --schema lists them)", name,
+                    near != NULL ? "; did you mean \"" : "", near != NULL ? near : "", near != NULL ? "\"?" : "");
+}
+
+static void append_where(const struct reader *r, struct strbuf *sql)
+{
+    strbuf_printf(sql, " FROM %s WHERE version = ?1", r->source);
+    if (r->query->where != NULL) {
+        strbuf_printf(sql, " AND (%s\n)", r->query->where);
+    }
+}
+
+/* --- the Pareto front */
+
+struct candidate {
+    char hash[HASH_TEXT_BYTES];
+    double costs[PARETO_MAX]; /* less is better */
+};
+
+struct front {
+    enum sweep_figure figures[PARETO_MAX];
+    uint32_t figure_count;
+    struct {
+        struct candidate *items;
+        size_t count, capacity;
+    } all, kept;
+};
+
+static enum status read_figures(struct reader *r, struct front *front)
+{
+    char text[256];
+    if (snprintf(text, sizeof text, "%s", r->query->pareto) >= (int)sizeof text) {
+        return error_at(r->error, STATUS_BAD_INPUT, "--pareto", NULL, "the list is too long");
+    }
+    char *rest = NULL;
+    for (char *name = strtok_r(text, ", ", &rest); name != NULL; name = strtok_r(NULL, ", ", &rest)) {
+        enum sweep_figure figure;
+        int64_t count;
+        char sql[200];
+        TRY(find_figure(r, "--pareto", name, &figure));
+        snprintf(sql, sizeof sql, "SELECT count(%s) FROM %s WHERE version = ?1", sweep_figures[figure].name, r->source);
+        TRY(read_integer(r, sql, &count));
+        if (count == 0) {
+            strbuf_printf(r->notes, "--pareto: no row has %s: it is left out\n", sweep_figures[figure].name);
+            continue;
+        }
+        if (front->figure_count == PARETO_MAX) {
+            return error_at(r->error, STATUS_BAD_INPUT, "--pareto", NULL, "at most %d figures", PARETO_MAX);
+        }
+        front->figures[front->figure_count++] = figure;
+    }
+    return front->figure_count > 0
+               ? STATUS_OK
+               : error_at(r->error, STATUS_BAD_INPUT, "--pareto", NULL, "no figure is left to compare by");
+}
+
+static bool beats(const struct candidate *a, const struct candidate *b, uint32_t count)
+{
+    bool less = false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (a->costs[i] > b->costs[i]) {
+            return false;
+        }
+        less = less || a->costs[i] < b->costs[i];
+    }
+    return less;
+}
+
+static enum status read_candidates(struct reader *r, struct front *front)
+{
+    struct strbuf sql = { 0 };
+    sqlite3_stmt *statement = NULL;
+    strbuf_append(&sql, "SELECT DISTINCT hash");
+    for (uint32_t i = 0; i < front->figure_count; i++) {
+        const struct sweep_figure_info *info = &sweep_figures[front->figures[i]];
+        strbuf_printf(&sql, ", %s%s", info->better > 0 ? "-" : "", info->name);
+    }
+    append_where(r, &sql);
+    strbuf_append(&sql, " AND status = 'done'");
+    for (uint32_t i = 0; i < front->figure_count; i++) {
+        strbuf_printf(&sql, " AND %s IS NOT NULL", sweep_figures[front->figures[i]].name);
+    }
+    strbuf_append(&sql, " ORDER BY 2, hash");
+    enum status status = sql.failed ? error_set(r->error, STATUS_NO_MEMORY, "out of memory")
+                                    : prepare(r, sql.text, "--where", &statement);
+    strbuf_free(&sql);
+    TRY(status);
+    int code;
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW && status == STATUS_OK) {
+        struct candidate candidate;
+        const char *hash = (const char *)sqlite3_column_text(statement, 0);
+        snprintf(candidate.hash, sizeof candidate.hash, "%s", hash != NULL ? hash : "");
+        for (uint32_t i = 0; i < front->figure_count; i++) {
+            candidate.costs[i] = sqlite3_column_double(statement, (int)i + 1);
+        }
+        status = array_reserve(&front->all, 1, r->error);
+        if (status == STATUS_OK) {
+            front->all.items[front->all.count++] = candidate;
+        }
+    }
+    (void)sqlite3_finalize(statement);
+    return status == STATUS_OK && code != SQLITE_DONE ? fail(r, "--where") : status;
+}
+
+/* Rising in the first figure: a row can be beaten by earlier ones, and by equals in the first figure that follow. */
+static enum status keep_front(struct reader *r, struct front *front)
+{
+    for (size_t i = 0; i < front->all.count; i++) {
+        const struct candidate *candidate = &front->all.items[i];
+        bool beaten = false;
+        for (size_t k = front->kept.count; k-- > 0 && !beaten;) {
+            beaten = beats(&front->kept.items[k], candidate, front->figure_count);
+        }
+        for (size_t k = i + 1; k < front->all.count && !beaten && front->all.items[k].costs[0] == candidate->costs[0];
+             k++) {
+            beaten = beats(&front->all.items[k], candidate, front->figure_count);
+        }
+        if (!beaten) {
+            TRY(array_reserve(&front->kept, 1, r->error));
+            front->kept.items[front->kept.count++] = *candidate;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Leaves the front's hashes in the temporary table pareto. */
+static enum status store_front(struct reader *r, const struct front *front)
+{
+    sqlite3_stmt *insert = NULL;
+    if (sqlite3_exec(r->sqlite, "DROP TABLE IF EXISTS temp.pareto; CREATE TEMP TABLE pareto(hash TEXT PRIMARY KEY)",
+                     NULL, NULL, NULL) != SQLITE_OK ||
+        sqlite3_prepare_v2(r->sqlite, "INSERT OR IGNORE INTO temp.pareto VALUES(?1)", -1, &insert, NULL) != SQLITE_OK) {
+        return fail(r, "--pareto");
+    }
+    for (size_t i = 0; i < front->kept.count; i++) {
+        (void)sqlite3_bind_text(insert, 1, front->kept.items[i].hash, -1, SQLITE_STATIC);
+        (void)sqlite3_step(insert);
+        (void)sqlite3_reset(insert);
+    }
+    (void)sqlite3_finalize(insert);
+    return STATUS_OK;
+}
+
+static enum status find_front(struct reader *r)
+{
+    struct front front = { 0 };
+    enum status status = read_figures(r, &front);
+    if (status == STATUS_OK) {
+        status = read_candidates(r, &front);
+    }
+    if (status == STATUS_OK) {
+        status = keep_front(r, &front);
+    }
+    if (status == STATUS_OK) {
+        status = store_front(r, &front);
+    }
+    array_free(&front.all);
+    array_free(&front.kept);
+    return status;
+}
+
+/* --- printing */
+
+static void csv_cell(struct strbuf *out, const char *text)
+{
+    if (strpbrk(text, ",\"\r\n") == NULL) {
+        strbuf_append(out, text);
+        return;
+    }
+    strbuf_char(out, '"');
+    for (const char *c = text; *c != '\0'; c++) {
+        strbuf_append(out, *c == '"' ? "\"" : "");
+        strbuf_char(out, *c);
+    }
+    strbuf_char(out, '"');
+}
+
+static const char *cell_text(sqlite3_stmt *statement, int column, char buffer[32])
+{
+    if (sqlite3_column_type(statement, column) == SQLITE_FLOAT) {
+        return text_real(sqlite3_column_double(statement, column), buffer, 32);
+    }
+    const char *text = (const char *)sqlite3_column_text(statement, column);
+    return text != NULL ? text : "";
+}
+
+static void print_json_row(sqlite3_stmt *statement, struct json_writer *w)
+{
+    jw_object(w, NULL);
+    for (int i = 0; i < sqlite3_column_count(statement); i++) {
+        const char *name = sqlite3_column_name(statement, i);
+        switch (sqlite3_column_type(statement, i)) {
+        case SQLITE_INTEGER: jw_int(w, name, sqlite3_column_int64(statement, i)); break;
+        case SQLITE_FLOAT: jw_real(w, name, sqlite3_column_double(statement, i)); break;
+        case SQLITE_NULL: jw_null(w, name); break;
+        default: jw_string(w, name, (const char *)sqlite3_column_text(statement, i)); break;
+        }
+    }
+    jw_end(w);
+}
+
+static void print_csv_row(sqlite3_stmt *statement, bool head, struct strbuf *out)
+{
+    char buffer[32];
+    for (int i = 0; i < sqlite3_column_count(statement); i++) {
+        strbuf_append(out, i > 0 ? "," : "");
+        csv_cell(out, head ? sqlite3_column_name(statement, i) : cell_text(statement, i, buffer));
+    }
+    strbuf_char(out, '\n');
+}
+
+/* The columns that a terminal has room for: the axes (all before "version") and a few figures. */
+static bool is_for_terminal(sqlite3_stmt *statement, int column)
+{
+    static const char *const few[] = { "step_time_s", "tokens_per_s", "mfu", "peak_bytes", "status" };
+    const char *name = sqlite3_column_name(statement, column);
+    int axes = 0;
+    while (axes < sqlite3_column_count(statement) && strcmp(sqlite3_column_name(statement, axes), "version") != 0) {
+        axes++;
+    }
+    if (column < axes) {
+        return column >= 1 && column <= TABLE_COLUMNS_MAX - 5; /* without "point" */
+    }
+    for (size_t i = 0; i < sizeof few / sizeof few[0]; i++) {
+        if (strcmp(name, few[i]) == 0) {
+            return true;
+        }
+    }
+    return axes == 0 && strcmp(name, "hash") == 0;
+}
+
+static void text_cells(sqlite3_stmt *statement, bool head, struct text_table *table)
+{
+    char buffer[32];
+    for (int i = 0; i < sqlite3_column_count(statement); i++) {
+        const char *name = sqlite3_column_name(statement, i);
+        bool is_null = !head && sqlite3_column_type(statement, i) == SQLITE_NULL;
+        if (!is_for_terminal(statement, i)) {
+            continue;
+        }
+        if (head) {
+            text_table_cell(table, "%s",
+                            strcmp(name, "step_time_s") == 0    ? "step"
+                            : strcmp(name, "tokens_per_s") == 0 ? "tokens/s"
+                            : strcmp(name, "peak_bytes") == 0   ? "peak"
+                                                                : name);
+        } else if (is_null) {
+            text_table_cell(table, "-");
+        } else if (strcmp(name, "step_time_s") == 0) {
+            text_table_cell(table, "%s",
+                            text_time_ps(ps_nearest_s(sqlite3_column_double(statement, i)), buffer, sizeof buffer));
+        } else if (strcmp(name, "peak_bytes") == 0) {
+            text_table_cell(table, "%s", text_bytes(sqlite3_column_double(statement, i), buffer, sizeof buffer));
+        } else if (sqlite3_column_type(statement, i) == SQLITE_FLOAT) {
+            text_table_number(table, sqlite3_column_double(statement, i), 4);
+        } else {
+            text_table_cell(table, "%.40s", cell_text(statement, i, buffer));
+        }
+    }
+}
+
+static enum status print_rows(struct reader *r, sqlite3_stmt *statement, struct strbuf *out, uint64_t *rows)
+{
+    struct json_writer w = { .out = out };
+    struct text_table table = { 0 };
+    enum sweep_format format = r->query->format;
+    int code;
+    *rows = 0;
+    for (int i = 0; i < sqlite3_column_count(statement); i++) {
+        table.right |= is_for_terminal(statement, i) ? 1u << table.column_count : 0;
+        table.column_count += is_for_terminal(statement, i);
+    }
+    if (format == SWEEP_JSON) {
+        jw_array(&w, NULL);
+    } else if (format == SWEEP_CSV) {
+        print_csv_row(statement, true, out);
+    } else {
+        text_cells(statement, true, &table);
+    }
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+        ++*rows;
+        if (format == SWEEP_JSON) {
+            print_json_row(statement, &w);
+        } else if (format == SWEEP_CSV) {
+            print_csv_row(statement, false, out);
+        } else {
+            text_cells(statement, false, &table);
+        }
+    }
+    if (format == SWEEP_JSON) {
+        jw_end(&w);
+    } else if (format == SWEEP_TEXT && *rows > 0) {
+        text_table_print(&table, 2, true, out);
+    }
+    bool failed = table.failed || out->failed;
+    text_table_free(&table);
+    if (code != SQLITE_DONE) {
+        return fail(r, r->query->where != NULL ? "--where" : "--db");
+    }
+    return failed ? error_set(r->error, STATUS_NO_MEMORY, "out of memory") : STATUS_OK;
+}
+
+enum status sweep_query_print(struct sweep_database *database, const struct sweep_query *query, struct strbuf *out,
+                              uint64_t *rows, struct strbuf *notes, struct error *error)
+{
+    struct reader r = {
+        .database = database, .sqlite = sweep_database_handle(database), .query = query, .notes = notes, .error = error
+    };
+    struct strbuf sql = { 0 };
+    enum sweep_figure by = FIGURE_tokens_per_s;
+    sqlite3_stmt *statement = NULL;
+    TRY(find_source(&r));
+    if (query->by != NULL) {
+        TRY(find_figure(&r, "--by", query->by, &by));
+    }
+    if (query->pareto != NULL) {
+        TRY(find_front(&r));
+    }
+    strbuf_append(&sql, "SELECT *");
+    append_where(&r, &sql);
+    if (query->pareto != NULL) {
+        strbuf_append(&sql, " AND hash IN (SELECT hash FROM temp.pareto)");
+    }
+    bool ranked = query->top > 0 || query->by != NULL || query->pareto != NULL;
+    if (ranked) {
+        strbuf_printf(&sql, " AND status = 'done' ORDER BY %s %s NULLS LAST, ", sweep_figures[by].name,
+                      sweep_figures[by].better > 0 ? "DESC" : "ASC");
+    } else {
+        strbuf_append(&sql, " ORDER BY ");
+    }
+    strbuf_append(&sql, strcmp(r.source, "results") == 0 ? "hash" : "point");
+    if (query->top > 0) {
+        strbuf_printf(&sql, " LIMIT %" PRIu64, query->top);
+    }
+    enum status status = sql.failed ? error_set(error, STATUS_NO_MEMORY, "out of memory")
+                                    : prepare(&r, sql.text, query->where != NULL ? "--where" : "--db", &statement);
+    strbuf_free(&sql);
+    if (status == STATUS_OK) {
+        status = print_rows(&r, statement, out, rows);
+        (void)sqlite3_finalize(statement);
+    }
+    return status;
+}

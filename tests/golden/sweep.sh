@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# memwall sweep: figures against memwall run, resuming after kills (SWEEP_KILLS of them; 200 is the figure demanded), sharing a file, ranks, reading back, what is refused. usage: sweep.sh BINARY
+. "$(dirname "$0")/command.bash"
+kills=${SWEEP_KILLS:-6}
+
+cat >"$folder/s.json" <<'JSON'
+{ "schema": "memwall.sweep/1", "name": "small",
+  "base": { "model": "gpt2-xl", "machine": "dgx-a100-80gb", "gpus": 8, "software": "megatron", "training": { "global_batch": 64 } },
+  "axes": [ { "path": "parallel.tensor", "values": [1, 5] }, { "path": "parallel.pipeline", "values": [1, 2, 4] },
+            { "path": "training.micro_batch", "log_range": { "from": 1, "to": 8, "factor": 2 } },
+            { "path": "recompute", "values": ["none", "full"] },
+            { "path": "parallel.data", "expression": "if(tensor == 5, 1, floor(gpus / (tensor * pipeline)))" } ],
+  "conditions": [ "tensor == 5 or data * micro_batch <= 64" ] }
+JSON
+dump() { # database: every row that counts, whatever the order of writing
+    "$binary" sweep --db "$1" --csv --quiet
+}
+
+run 0 sweep "$folder/s.json" --db "$folder/whole.db" --threads 2 --quiet
+dump "$folder/whole.db" >"$folder/whole.txt"
+holds "48 points of 48 combinations"
+run 0 sweep "$folder/s.json" --db "$folder/whole.db" --quiet
+holds " 0 simulated"
+
+# A row is what memwall run says of its scenario.
+if command -v python3 >/dev/null; then
+    "$binary" sweep --db "$folder/whole.db" --json >"$folder/rows.json"
+    python3 - "$folder/rows.json" "$binary" "$folder" <<'PY'
+import json, subprocess, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+exits = {"done": 0, "does_not_fit": 2, "error": 1}
+seen = {}
+for row in rows:
+    seen.setdefault(row["status"], []).append(row)
+assert "done" in seen and "error" in seen, {k: len(v) for k, v in seen.items()}
+for status, some in seen.items():
+    for row in some[:: max(1, len(some) // 3)]:
+        open(sys.argv[3] + "/one.json", "w").write(row["scenario"])
+        run = subprocess.run([sys.argv[2], "run", sys.argv[3] + "/one.json", "--json", "--quiet"], capture_output=True, text=True)
+        assert run.returncode == exits[status], (status, run.returncode)
+        if status == "error":
+            assert row["reason"] and row["step_time_s"] is None
+            continue
+        result = json.loads(run.stdout)
+        for key in "step_time_s samples_per_s tokens_per_s tokens_per_s_per_gpu model_tflops_per_gpu hardware_tflops_per_gpu mfu hfu schedule_hash gpus ops".split():
+            assert row[key] == result[key], (key, row[key], result[key])
+        devices = [d for d in result["devices"] if d["space"] == "device"]
+        assert row["peak_bytes"] == max(d["peak_bytes"] for d in devices)
+PY
+    expect "  rows agree with memwall run" $?
+fi
+
+# Killed at random instants (each fourth time one rank of three, where MPI is), resumed, killed again: no finished row is lost on the way, and in the end the database is that of an uninterrupted run.
+sed 's/"small"/"long"/; s/"values": \[1, 5\]/"values": [1, 2]/; s/"axes": \[/"axes": [ { "path": "training.sequence_length", "range": { "from": 64, "to": 1024, "step": 16 } },/' \
+    "$folder/s.json" >"$folder/long.json"
+"$binary" sweep "$folder/long.json" --db "$folder/long.db" --threads 2 --quiet >/dev/null
+dump "$folder/long.db" >"$folder/long.txt"
+all=$("$binary" sweep --db "$folder/long.db" --json --quiet | grep -c '^ *"hash":')
+mpi=()
+if command -v mpirun >/dev/null && [ -e "$(dirname "$binary")/memwall_sweep_mpi.so" ]; then
+    mpi=(mpirun --allow-run-as-root --oversubscribe -n 3)
+fi
+pause() { # least, spread: milliseconds
+    local ms=$(($1 + RANDOM % $2))
+    sleep "$((ms / 1000)).$(printf %03d $((ms % 1000)))"
+}
+rows_now() { # how many rows the database holds; 0 when there is none
+    "$binary" sweep --db "$folder/killed.db" --json --quiet 2>/dev/null | grep -c '^ *"hash":'
+}
+RANDOM=${SWEEP_SEED:-7}
+midway=0 lost=0 different=0
+for ((i = 0; i < kills; i++)); do
+    [ $((i % 3)) = 0 ] && rm -f "$folder"/killed.db* && before=0
+    if [ $((i % 4)) = 3 ] && [ ${#mpi[@]} -gt 0 ]; then
+        victim=$((RANDOM % 3))
+        # shellcheck disable=SC2016
+        "${mpi[@]}" bash -c '[ "$OMPI_COMM_WORLD_RANK" != "$1" ] || echo $$ >"$2"; shift 2; exec "$@"' rank $victim "$folder/pid" \
+            "$binary" sweep "$folder/long.json" --db "$folder/killed.db" --threads 1 --quiet >/dev/null 2>&1 &
+        whole=$!
+        pause 400 800
+        kill -KILL "$(cat "$folder/pid" 2>/dev/null)" 2>/dev/null
+    else
+        "$binary" sweep "$folder/long.json" --db "$folder/killed.db" --threads 2 --quiet >/dev/null 2>&1 &
+        whole=$!
+        pause 20 700
+        kill -KILL $whole 2>/dev/null
+    fi
+    wait $whole 2>/dev/null
+    rm -f "$folder/pid"
+    now=$(rows_now)
+    [ "$now" -ge "$before" ] || lost=$((lost + 1))
+    [ "$now" -gt 0 ] && [ "$now" -lt "$all" ] && midway=$((midway + 1))
+    before=$now
+    if [ $((i % 3)) = 2 ] || [ $i = $((kills - 1)) ]; then
+        "$binary" sweep "$folder/long.json" --db "$folder/killed.db" --quiet >/dev/null
+        dump "$folder/killed.db" | cmp -s - "$folder/long.txt" || different=$((different + 1))
+    fi
+done
+echo "     $kills kills, $midway of them midway through the rows; rows lost after $lost, another database after $different"
+[ $lost = 0 ] && [ $different = 0 ]
+expect "killed and resumed: the database is the same, nothing finished is lost" $?
+[ $((midway * 3)) -ge "$kills" ]
+expect "  a third of the kills or more came midway" $?
+
+# Two sweeps share a file, at the same time.
+sed 's/"small"/"other"/; s/"values": \[1, 5\]/"values": [1, 2]/' "$folder/s.json" >"$folder/t.json"
+"$binary" sweep "$folder/s.json" --db "$folder/shared.db" --threads 1 --quiet >/dev/null &
+"$binary" sweep "$folder/t.json" --db "$folder/shared.db" --threads 1 --quiet >/dev/null
+wait
+run 0 sweep "$folder/s.json" --db "$folder/shared.db" --quiet
+holds " 0 simulated"
+run 0 sweep "$folder/t.json" --db "$folder/shared.db" --quiet
+holds " 0 simulated"
+run 0 sweep --db "$folder/shared.db" --top 1
+grep -q "holds 2 sweeps" "$folder/err"
+expect "  says that there are two" $?
+
+# Ranks: the same rows.
+if [ ${#mpi[@]} -gt 0 ]; then
+    "${mpi[@]}" "$binary" sweep "$folder/s.json" --db "$folder/ranks.db" --threads 1 --quiet >"$folder/out" 2>&1
+    holds "3 ranks"
+    dump "$folder/ranks.db" | cmp -s - "$folder/whole.txt"
+    expect "three ranks give the same database" $?
+fi
+
+run 0 sweep --db "$folder/whole.db" --where "pipeline = 2 and status = 'done'" --csv
+[ "$(head -1 "$folder/out" | cut -d, -f1-3)" = "point,tensor,pipeline" ] && [ "$(tail -n +2 "$folder/out" | cut -d, -f3 | sort -u)" = 2 ]
+expect "  --where keeps pipeline 2 alone" $?
+run 0 sweep --db "$folder/whole.db" --pareto step_time_s,peak_bytes
+run 0 sweep --db "$folder/whole.db" --top 3 --by step_time_s
+[ "$(wc -l <"$folder/out")" = 5 ]
+expect "  --top 3 prints three" $?
+run 0 sweep --schema
+holds "^CREATE TABLE IF NOT EXISTS results("
+run 1 sweep
+complains "say what to run"
+run 1 sweep --db "$folder/absent.db"
+complains "no such database"
+run 1 sweep --db "$folder/whole.db" --where "tensr = 1"
+complains "no such column: tensr"
+run 1 sweep --db "$folder/whole.db" --top 0
+complains "not a number from 1"
+echo "This is text, and long enough to be mistaken for a page of a database; it is none, though." >"$folder/text.db"
+run 1 sweep "$folder/s.json" --db "$folder/text.db"
+complains "is no database"
+if command -v sqlite3 >/dev/null; then
+    sqlite3 "$folder/other.db" "CREATE TABLE t(a)"
+    run 1 sweep "$folder/s.json" --db "$folder/other.db"
+    complains "of another program"
+    cp "$folder/whole.db" "$folder/later.db"
+    sqlite3 "$folder/later.db" "PRAGMA user_version = 9" >/dev/null
+    run 1 sweep "$folder/s.json" --db "$folder/later.db"
+    complains "of format 9"
+fi
+sed 's/"values": \[1, 5\]/"range": { "from": 1, "to": 1000000 }/; s/"values": \[1, 2, 4\]/"range": { "from": 1, "to": 1000000 }/' "$folder/s.json" >"$folder/huge.json"
+run 1 sweep "$folder/huge.json"
+complains "combinations: at most"
+sed 's/parallel.tensor/parallel.tensr/' "$folder/s.json" >"$folder/typo.json"
+run 1 sweep "$folder/typo.json" --db "$folder/typo.db"
+complains 'did you mean "parallel.tensor"'
+[ ! -e "$folder/typo.db" ]
+expect "  no database is left behind" $?
+[ "$failures" = 0 ]
