@@ -42,6 +42,7 @@ void memory_pressure_of(const struct result_input *input, uint32_t index, struct
 bool memory_pressure_tightest(const struct result_input *input, struct memory_pressure *pressure)
 {
     double fullest = -1;
+    *pressure = (struct memory_pressure){ 0 };
     for (uint32_t i = 0; i < input->schedule->space_count; i++) {
         struct memory_pressure one;
         memory_pressure_of(input, i, &one);

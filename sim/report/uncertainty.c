@@ -65,8 +65,8 @@ double uncertainty_normal(double p)
 
 struct draws {
     const struct scenario *scenario;
-    const struct machine_standard_error **errors; /* of known fields */
-    double *steps;                                /* of the sequence */
+    uint32_t *errors; /* of known fields: places in the machine's standard_errors */
+    double *steps;    /* of the sequence */
     uint32_t dimensions;
     struct trial_result *results; /* [1 + draws]: first the machine as it is */
     enum status *statuses;
@@ -82,7 +82,8 @@ static void draw_one(void *context, uint32_t index)
         for (uint32_t k = 0; index > 0 && k < d->dimensions; k++) {
             double whole, u = modf(0.5 + index * d->steps[k], &whole);
             u = fmax(0x1p-53, u);
-            (void)uncertainty_shift(&copy.machine, d->errors[k]->field, uncertainty_normal(u) * d->errors[k]->value);
+            const struct machine_standard_error *known = &scenario->machine.standard_errors[d->errors[k]];
+            (void)uncertainty_shift(&copy.machine, known->field, uncertainty_normal(u) * known->value);
         }
         status = trial_run(&d->results[index], scenario, &copy.machine, &copy.software, NULL);
         scaled_machine_free(&copy);
@@ -110,7 +111,7 @@ static enum status list_fields(struct draws *d, struct uncertainty *u, struct er
     TRY(machine_copy(&copy, machine, &d->scenario->software, error));
     for (uint32_t i = 0; i < machine->standard_error_count; i++) {
         if (uncertainty_shift(&copy.machine, machine->standard_errors[i].field, 0)) {
-            d->errors[d->dimensions++] = &machine->standard_errors[i];
+            d->errors[d->dimensions++] = i;
         } else {
             u->unused++;
         }
@@ -170,8 +171,7 @@ enum status uncertainty_compute(struct uncertainty *u, const struct scenario *sc
         return error_set(error, STATUS_BAD_INPUT, "%u draws; from %d to %d are allowed", count, UNCERTAINTY_DRAWS_MIN,
                          UNCERTAINTY_DRAWS_MAX);
     }
-    d.errors = (const struct machine_standard_error **)arena_alloc(
-        &arena, scenario->machine.standard_error_count + (size_t)1, sizeof *d.errors);
+    d.errors = arena_array(&arena, uint32_t, scenario->machine.standard_error_count + (size_t)1);
     d.steps = arena_array(&arena, double, scenario->machine.standard_error_count + (size_t)1);
     d.results = arena_array(&arena, struct trial_result, count + (size_t)1);
     d.statuses = arena_array(&arena, enum status, count + (size_t)1);

@@ -12,7 +12,7 @@ fi
 if pkg-config --exists mpi-c; then
     includes+=" $(pkg-config --cflags mpi-c | sed 's/-I/-isystem /g')"
 else
-    without+=(-not -name 'world_mpi.c')
+    without+=(-not -name 'world_mpi.c' -not -path 'sim/sweep/mpi/*')
 fi
 export includes
 find sim hw_models strategies traces validate plots -name '*.c' "${without[@]}" -print0 |
