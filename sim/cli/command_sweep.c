@@ -269,7 +269,7 @@ static enum status run_sweep(struct call *call, struct sweep_query *query, const
     options.listen = listen;
     options.context = &show;
     TRY(sweep_load(&call->sweep, call->flags.positionals[0], error));
-    TRY(sweep_database_open(&call->database, call->texts.db, MEMWALL_VERSION, error));
+    TRY(sweep_database_open(&call->database, call->texts.db, sweep_results_version, error));
     TRY(sweep_database_enter(call->database, &call->sweep, &id, error));
     query->sweep = id;
     (void)clock_gettime(CLOCK_MONOTONIC, &show.start);
@@ -291,7 +291,7 @@ static enum exit_code run_and_answer(struct call *call, struct sweep_query *quer
     if (call->flags.positional_count > 0) {
         status = run_sweep(call, query, options, &error);
     } else {
-        status = sweep_database_open_to_read(&call->database, call->texts.db, MEMWALL_VERSION, &error);
+        status = sweep_database_open_to_read(&call->database, call->texts.db, sweep_results_version, &error);
     }
     enum exit_code code = status == STATUS_OK ? answer(call, query) : cli_complain(&error);
     sweep_database_close(call->database);

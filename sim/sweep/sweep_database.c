@@ -36,7 +36,7 @@ static void results_table(struct strbuf *out)
     strbuf_append(out, "-- One row a scenario and version of memwall. status: done, does_not_fit (reason says why; the "
                        "figures are those with memory to spare), error (reason; no figures).\n"
                        "CREATE TABLE IF NOT EXISTS results(\n"
-                       "  version TEXT NOT NULL, -- of memwall\n"
+                       "  version TEXT NOT NULL, -- of memwall, and a digest of what decides results\n"
                        "  hash TEXT NOT NULL, -- of the scenario and the machine, model and software files it names\n"
                        "  status TEXT NOT NULL CHECK(status IN ('done', 'does_not_fit', 'error')),\n"
                        "  reason TEXT, -- NULL when done\n"

@@ -18,6 +18,9 @@ struct sweep_database;
 /* SQL with comments: every table, column, view. */
 void sweep_database_schema(struct strbuf *out);
 
+/* The program's version and a digest of all sources and data that decide results, as "0.1.0+0123456789ab": rows of one are not those of another. */
+extern const char sweep_results_version[];
+
 /* Opens or makes `file` (NULL: in memory only) for rows of `version`. STATUS_BAD_INPUT when the file is something else, of another format or damaged. */
 enum status sweep_database_open(struct sweep_database **database, const char *file, const char *version,
                                 struct error *error);
