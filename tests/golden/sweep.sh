@@ -53,7 +53,9 @@ fi
 # Killed at random instants (each fourth time one rank of three, where MPI is), resumed, killed again: no finished row is lost on the way, and in the end the database is that of an uninterrupted run.
 sed 's/"small"/"long"/; s/"values": \[1, 5\]/"values": [1, 2]/; s/"axes": \[/"axes": [ { "path": "training.sequence_length", "range": { "from": 64, "to": 1024, "step": 16 } },/' \
     "$folder/s.json" >"$folder/long.json"
+begun=$(date +%s%N)
 "$binary" sweep "$folder/long.json" --db "$folder/long.db" --threads 2 --quiet >/dev/null
+whole_ms=$((($(date +%s%N) - begun) / 1000000)) # kills come at instants within this
 dump "$folder/long.db" >"$folder/long.txt"
 all=$("$binary" sweep --db "$folder/long.db" --json --quiet | grep -c '^ *"hash":')
 mpi=()
@@ -77,12 +79,12 @@ for ((i = 0; i < kills; i++)); do
         "${mpi[@]}" bash -c '[ "$OMPI_COMM_WORLD_RANK" != "$1" ] || echo $$ >"$2"; shift 2; exec "$@"' rank $victim "$folder/pid" \
             "$binary" sweep "$folder/long.json" --db "$folder/killed.db" --threads 1 --quiet >/dev/null 2>&1 &
         whole=$!
-        pause 400 800
+        pause 400 $((whole_ms + 100))
         kill -KILL "$(cat "$folder/pid" 2>/dev/null)" 2>/dev/null
     else
         "$binary" sweep "$folder/long.json" --db "$folder/killed.db" --threads 2 --quiet >/dev/null 2>&1 &
         whole=$!
-        pause 20 700
+        pause $((whole_ms / 20 + 10)) $((whole_ms * 9 / 10 + 10))
         kill -KILL $whole 2>/dev/null
     fi
     wait $whole 2>/dev/null
