@@ -278,7 +278,7 @@ static void test_batch(void)
 static void test_reserved(void)
 {
     const char *const sets[] = { "gpus=8", "memory_policy=optimizer-on-host", "machine.base=yard-v100",
-                                 "machine.dram_GiB=125" };
+                                 "machine.dram_GiB=130" };
     struct fit_trial live, held;
     struct error error = { 0 };
     const char *file = scenario_file(ONE_V100);

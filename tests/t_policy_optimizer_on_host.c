@@ -218,9 +218,8 @@ static void test_one_gpu(void)
     }
     for (uint32_t i = 0; i < run.schedule.space_count; i++) {
         if (run.schedule.spaces[i].kind == SPACE_PINNED) {
-            /* Nearly all gradients wait for the last one: the head's few parameters are updated before the embedding's gradient has come down. */
-            double peak = (double)run.timeline.spaces[i].peak_bytes;
-            EXPECT(peak <= (12 + 2) * parameters && peak > (12 + 1.99) * parameters);
+            /* 16-bit gradients, each in its own place: page-locked memory is not made anew each step */
+            EXPECT_REAL((double)run.timeline.spaces[i].peak_bytes, (12 + 2) * parameters, 0);
         }
     }
     report_run_free(&run);
@@ -240,7 +239,7 @@ static void test_pageable(void)
         const struct space_use *use = &run.timeline.spaces[i];
         if (s->spaces[i].kind == SPACE_PINNED) {
             EXPECT_INT(use->at_peak_bytes[BUFFER_OPTIMIZER], 0);
-            EXPECT(use->peak_bytes > 0 && (double)use->peak_bytes <= 2 * parameters);
+            EXPECT_REAL((double)use->peak_bytes, 2 * parameters, 0);
         } else if (s->spaces[i].kind == SPACE_HOST) {
             EXPECT_REAL((double)use->at_peak_bytes[BUFFER_OPTIMIZER], 12 * parameters, 0);
         }
@@ -274,7 +273,7 @@ static void test_reserved(void)
     report_run_free(&all);
 }
 
-/* Overlap hides updates behind the backward pass, and never holds more staging memory. */
+/* Overlap hides updates behind the backward pass. What the host holds is the same, whatever comes first. */
 static void test_overlap(void)
 {
     const struct plan_case plan = { "toy-2gpu", 1, 1, 1, 1, 0, 1, "deepspeed", "true", "" };
@@ -284,7 +283,7 @@ static void test_overlap(void)
         EXPECT(early.timeline.end_ps < late.timeline.end_ps);
         for (uint32_t i = 0; i < early.schedule.space_count; i++) {
             if (early.schedule.spaces[i].kind == SPACE_PINNED) {
-                EXPECT(early.timeline.spaces[i].peak_bytes <= late.timeline.spaces[i].peak_bytes);
+                EXPECT_INT(early.timeline.spaces[i].peak_bytes, late.timeline.spaces[i].peak_bytes);
             }
         }
     }

@@ -9,6 +9,7 @@
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 #include "sim/core/quantile.h"
+#include "sim/ir/peak_range.h"
 
 struct durations {
     double *items; /* [step][op], seconds */
@@ -210,9 +211,13 @@ static void find_worst(struct agreement *a, const struct schedule *s)
     }
 }
 
-static void compare_memory(struct agreement *a, const struct agreement_collector *c, const struct timeline *simulated)
+static enum status compare_memory(struct agreement *a, const struct agreement_collector *c,
+                                  const struct timeline *simulated, struct error *error)
 {
-    a->memory_equal = true;
+    struct peak_range *ranges = calloc((size_t)a->space_count + 1, sizeof *ranges);
+    enum status status = ranges == NULL ? no_memory(error) : peak_ranges(c->schedule, ranges, error);
+    a->ranges_known = status == STATUS_OK;
+    a->memory_equal = a->memory_possible = true;
     for (uint32_t i = 0; i < a->space_count; i++) {
         a->spaces[i] = (struct agreement_space){
             .space = i,
@@ -222,7 +227,15 @@ static void compare_memory(struct agreement *a, const struct agreement_collector
             .measured_reserved_bytes = c->reserved[i],
         };
         a->memory_equal = a->memory_equal && a->spaces[i].simulated_peak_bytes == a->spaces[i].measured_peak_bytes;
+        if (a->ranges_known) {
+            a->spaces[i].least_peak_bytes = ranges[i].least_bytes;
+            a->spaces[i].most_peak_bytes = ranges[i].most_bytes;
+            a->memory_possible =
+                a->memory_possible && c->peaks[i] >= ranges[i].least_bytes && c->peaks[i] <= ranges[i].most_bytes;
+        }
     }
+    free(ranges);
+    return status == STATUS_LIMIT ? STATUS_OK : status;
 }
 
 static enum status compare(const struct agreement_collector *c, const struct timeline *simulated, struct agreement *a,
@@ -254,9 +267,12 @@ static enum status compare(const struct agreement_collector *c, const struct tim
         fill_group(a, s, (struct member_rule){ -1, i }, scratch, &a->by_phase[i]);
     }
     find_worst(a, s);
-    compare_memory(a, c, simulated);
     free(scratch);
-    return STATUS_OK;
+    enum status status = compare_memory(a, c, simulated, error);
+    if (status != STATUS_OK) {
+        agreement_free(a);
+    }
+    return status;
 }
 
 enum status agreement_finish(struct agreement_collector *collector, const struct timeline *simulated, double floor_s,

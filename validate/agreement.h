@@ -10,7 +10,10 @@
  * standard error of the median of normal values, 1.4826 MAD their robust sigma); of fewer than five steps, too few for a MAD, half of their range. An error within the noise is none.
  *
  * Errors of ops are |simulated - measured| / measured of their durations (end - start, alone or not), but never over less than the floor: below it, it is the clock and
- * the thread switch that is measured. Marks take no time and are left out. */
+ * the thread switch that is measured. Marks take no time and are left out.
+ *
+ * Peaks should be equal to the byte. Where a schedule leaves it to timing what lives beside what (copies beside compute), two true runs can differ: beside the peaks stands the range that
+ * any timing can give (sim/ir/peak_range.h). A peak outside of it is no matter of timing but a fault of the executor. */
 #ifndef MEMWALL_VALIDATE_AGREEMENT_H
 #define MEMWALL_VALIDATE_AGREEMENT_H
 
@@ -37,17 +40,20 @@ struct agreement_op {
     double simulated_s, measured_s, error;
 };
 
-/* Peaks. Measured: the highest of all steps. */
+/* Peaks. Measured: the highest of all steps. Least and most: whatever the timing, when agreement.ranges_known. */
 struct agreement_space {
     uint32_t space;
     uint64_t simulated_peak_bytes, measured_peak_bytes, simulated_reserved_bytes, measured_reserved_bytes;
+    uint64_t least_peak_bytes, most_peak_bytes;
 };
 
 struct agreement {
     char executor[16];
     struct hash schedule_hash;
     bool emulated;
-    bool memory_equal; /* peak_bytes of every space, to the byte */
+    bool memory_equal;    /* peak_bytes of every space, to the byte */
+    bool ranges_known;    /* false: the schedule is too large for it */
+    bool memory_possible; /* some timing can give every measured peak; true when that is not known */
     double simulated_step_s;
     double steps_s[AGREEMENT_STEPS_MAX]; /* each measured step, in the order they ran */
     uint32_t step_count;

@@ -31,6 +31,32 @@ static void verdict(const struct agreement *a, struct strbuf *out)
     }
 }
 
+static void memory_verdict(const struct agreement *a, struct strbuf *out)
+{
+    uint32_t differing = 0, racing = 0, impossible = 0;
+    for (uint32_t i = 0; i < a->space_count; i++) {
+        const struct agreement_space *one = &a->spaces[i];
+        differing += one->simulated_peak_bytes != one->measured_peak_bytes;
+        racing += one->least_peak_bytes != one->most_peak_bytes;
+        impossible +=
+            one->measured_peak_bytes < one->least_peak_bytes || one->measured_peak_bytes > one->most_peak_bytes;
+    }
+    if (a->memory_equal) {
+        strbuf_printf(out, "  memory       equal to the byte: the peak of every space (%u)", a->space_count);
+    } else {
+        strbuf_printf(out, "  memory       DIFFERS: the peaks of %u of %u spaces", differing, a->space_count);
+    }
+    if (!a->ranges_known) {
+        strbuf_append(out, "\n\n");
+    } else if (impossible > 0) {
+        strbuf_printf(out, "; no timing of this schedule gives %u of the measured ones: a fault\n\n", impossible);
+    } else if (racing > 0) {
+        strbuf_printf(out, "; what ends first decides %u of them, within the range below\n\n", racing);
+    } else {
+        strbuf_append(out, "; no timing can change one\n\n");
+    }
+}
+
 static void headline(const struct agreement *a, const struct schedule *s, struct strbuf *out)
 {
     char hash[HASH_TEXT_BYTES], t[4][32];
@@ -47,15 +73,7 @@ static void headline(const struct agreement *a, const struct schedule *s, struct
     verdict(a, out);
     strbuf_printf(out, "  ops          median error %.1f %%, nine in ten below %.1f %% (of their time, at least %s)\n",
                   100 * a->all.median_error, 100 * a->all.p90_error, time_text(a->floor_s, t[0], sizeof t[0]));
-    uint32_t differing = 0;
-    for (uint32_t i = 0; i < a->space_count; i++) {
-        differing += a->spaces[i].simulated_peak_bytes != a->spaces[i].measured_peak_bytes;
-    }
-    if (a->memory_equal) {
-        strbuf_printf(out, "  memory       equal to the byte: the peak of every space (%u)\n\n", a->space_count);
-    } else {
-        strbuf_printf(out, "  memory       DIFFERS: the peaks of %u of %u spaces\n\n", differing, a->space_count);
-    }
+    memory_verdict(a, out);
 }
 
 static void group_row(struct text_table *table, const char *name, const struct agreement_group *group)
@@ -122,11 +140,24 @@ static void worst(const struct agreement *a, const struct schedule *s, struct st
 }
 
 /* Spaces that differ in full bytes; the others as people read them. */
+static void range_cell(struct text_table *table, const struct agreement *a, const struct agreement_space *one)
+{
+    char text[32];
+    if (!a->ranges_known) {
+        text_table_cell(table, "not known");
+    } else if (one->least_peak_bytes == one->most_peak_bytes) {
+        text_table_cell(table, "%s", text_bytes((double)one->least_peak_bytes, text, sizeof text));
+    } else {
+        text_table_cell(table, "%llu to %llu B", (unsigned long long)one->least_peak_bytes,
+                        (unsigned long long)one->most_peak_bytes);
+    }
+}
+
 static void memory(const struct agreement *a, const struct schedule *s, struct strbuf *out)
 {
-    struct text_table table = { .column_count = 5, .right = 0x1eu };
-    static const char *const heads[] = { "", "simulated", "measured", "reserved sim.", "reserved meas." };
-    for (uint32_t i = 0; i < 5; i++) {
+    struct text_table table = { .column_count = 6, .right = 0x3eu };
+    static const char *const heads[] = { "", "simulated", "measured", "in any run", "reserved sim.", "reserved meas." };
+    for (uint32_t i = 0; i < 6; i++) {
         text_table_cell(&table, "%s", heads[i]);
     }
     for (uint32_t i = 0; i < a->space_count; i++) {
@@ -143,6 +174,9 @@ static void memory(const struct agreement *a, const struct schedule *s, struct s
                 text_table_cell(&table, "%llu B", (unsigned long long)bytes[k]);
             } else {
                 text_table_cell(&table, "%s", text_bytes((double)bytes[k], text, sizeof text));
+            }
+            if (k == 1) {
+                range_cell(&table, a, one);
             }
         }
     }
@@ -252,6 +286,11 @@ void agreement_print_json(const struct agreement *a, const struct schedule *s, c
     print_step(&w, a);
     print_ops(&w, a, s);
     jw_bool(&w, "memory_equal", a->memory_equal);
+    if (a->ranges_known) {
+        jw_bool(&w, "memory_possible", a->memory_possible);
+    } else {
+        jw_null(&w, "memory_possible");
+    }
     jw_array(&w, "spaces");
     for (uint32_t i = 0; i < a->space_count; i++) {
         const struct agreement_space *one = &a->spaces[i];
@@ -262,6 +301,10 @@ void agreement_print_json(const struct agreement *a, const struct schedule *s, c
         jw_uint(&w, "measured_peak_bytes", one->measured_peak_bytes);
         jw_uint(&w, "simulated_peak_reserved_bytes", one->simulated_reserved_bytes);
         jw_uint(&w, "measured_peak_reserved_bytes", one->measured_reserved_bytes);
+        if (a->ranges_known) {
+            jw_uint(&w, "least_peak_bytes", one->least_peak_bytes);
+            jw_uint(&w, "most_peak_bytes", one->most_peak_bytes);
+        }
         jw_end(&w);
     }
     jw_end(&w);

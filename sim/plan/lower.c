@@ -168,6 +168,10 @@ static enum status prepare(struct lowering *l)
     l->forward_matches = ids(l, transfers);
     l->backward_matches = ids(l, transfers);
     l->pair_groups = ids(l, (size_t)l->stages * l->stages);
+    l->step_positions = arena_array(&l->arena, uint32_t *, l->stages);
+    if (l->step_positions == NULL) {
+        lower_fail(l, STATUS_NO_MEMORY, "out of memory while lowering");
+    }
     l->device_spaces = ids(l, request->cluster->gpus);
     for (uint32_t kind = 0; kind < SPACE_KIND_COUNT; kind++) {
         l->host_spaces[kind] = ids(l, request->cluster->nodes);

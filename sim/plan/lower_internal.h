@@ -108,6 +108,8 @@ struct rank_state {
     uint32_t *boundary_in;          /* received activations [virtual_stages * micro_batches] */
     uint32_t *weight_passes_done;   /* per chunk: backward (or W) passes so far */
     uint32_t last_compute;
+    uint32_t last_send; /* to another stage */
+    uint32_t exchanged; /* the send that the next receive is batched with, or SCHED_NONE */
     uint32_t last_data; /* latest op on the data queue */
     uint32_t pass_ends
         [PASS_ENDS]; /* last compute op of the latest layer passes, newest first: how far ZeRO-3 may gather ahead */
@@ -143,6 +145,7 @@ struct lowering {
     bool fold;
     struct rank_state *rank;                      /* the open one */
     uint32_t *forward_matches, *backward_matches; /* [instances * virtual stages * micro_batches] */
+    uint32_t **step_positions;                    /* [stages] lower_exchange.c; NULL until needed */
     uint32_t *pair_groups; /* of the open rank, by (from stage, to stage); SCHED_NONE until made */
     struct shared_match {
         uint32_t group, sequence, match;
@@ -194,6 +197,9 @@ uint32_t lowering_compute(struct lowering *l, uint32_t work, enum op_phase phase
 uint32_t lowering_collective(struct lowering *l, enum opcode opcode, uint32_t queue, uint32_t group, uint32_t present,
                              double bytes, enum dtype dtype, enum op_phase phase);
 void lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kind kind, uint32_t micro_batch);
+
+/* lower_exchange.c: whether what `step` sends and what `next`, the step after it on the open rank, receives are one batch for this rank and for its peer. Never where transfers overlap compute. */
+bool lowering_exchanges(struct lowering *l, const struct order_step *step, const struct order_step *next);
 
 /* lower_step.c: the walk along the pipeline order */
 enum status lowering_walk(struct lowering *l);

@@ -341,6 +341,8 @@ enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, u
     *rank = (struct rank_state){ .stage = stage, .d = d, .c = c, .t = t, .device = lowering_gpu(l, stage, d, c, t) };
     rank->last_compute = SCHED_NONE;
     rank->last_data = SCHED_NONE;
+    rank->last_send = SCHED_NONE;
+    rank->exchanged = SCHED_NONE;
     rank->output = SCHED_NONE;
     rank->tied_layer = SCHED_NONE;
     rank->gather_stage = SCHED_NONE;

@@ -29,11 +29,13 @@ static uint32_t holder(const struct lowering *l, uint32_t virtual_stage)
 }
 
 /* Without overlap a receive is posted after the compute before it, as torch.distributed's stream semantics make it; the compute after waits for it, and in a
- * stack that synchronises so does the host. Sends are never waited for: their receiver may be passes away in an interleaved order. */
+ * stack that synchronises so does the host. They wait for a send that is batched with it too; never for another: its receiver may be passes away in an interleaved order. */
 static void await_receive(struct lowering *l, uint32_t op)
 {
     l->rank->host_must_wait = l->request->software->pipeline_synchronises;
     lower_next_depends(l, op);
+    lower_next_depends(l, l->rank->exchanged);
+    l->rank->exchanged = SCHED_NONE;
 }
 
 /* Receive what `producer` (a virtual stage) made; returns the buffer, or SCHED_NONE when it is made on this very rank. */
@@ -88,7 +90,7 @@ static void send_output(struct lowering *l, bool backward, uint32_t producer, ui
     uint32_t queue = lane_queue(l, backward ? LANE_SEND_BACKWARD : LANE_SEND_FORWARD, peer);
     uint32_t work = builder_work_transfer(l->builder, lowering_sent_bytes(l, from, to), false);
     uint32_t made_by = rank->last_compute;
-    lowering_op(l, OP_SEND, queue, work, PHASE_PIPELINE_COMM);
+    rank->last_send = lowering_op(l, OP_SEND, queue, work, PHASE_PIPELINE_COMM);
     builder_depends(l->builder, made_by);
     builder_read(l->builder, rank->output);
     builder_release(l->builder, rank->output);
@@ -166,6 +168,8 @@ enum status lowering_walk(struct lowering *l)
             break;
         case STEP_KIND_COUNT: check_failed("a step kind", __FILE__, __LINE__); break;
         }
+        bool batched = i + 1 < count && lowering_exchanges(l, &steps[i], &steps[i + 1]);
+        rank->exchanged = batched ? rank->last_send : SCHED_NONE;
     }
     lowering_end_step(l);
     return l->status;

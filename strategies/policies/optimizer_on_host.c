@@ -1,8 +1,11 @@
 /* The policy `optimizer-on-host`: optimizer states (master weights, moments) live in host memory, and Adam runs on the host's cores (the idea of ZeRO-Offload, Ren et al., USENIX
  * ATC 2021, without its tiling). Weights, gradients and activations stay on the device.
  *
- * Each layer's final gradient goes down into a pinned staging buffer; Adam writes the new weights over it; they go up from it. Only owned parameters move: under ZeRO a device
+ * Each layer's final gradient goes down into a pinned staging buffer; Adam writes the new weights over it; they go up from it. Page-locking costs far more than a copy, so these buffers are made
+ * once and kept, as DeepSpeed keeps its page-locked gradients: how much host memory a step takes hangs on no race between copies and updates. Only owned parameters move: under ZeRO a device
  * updates its share and the lowering gathers the new weights, as it does after an update on the device. */
+#include <math.h>
+
 #include "sim/ir/builder.h"
 #include "strategies/policies/policies.h"
 
@@ -22,7 +25,7 @@ static const struct parameter PARAMETERS[] = {
 };
 
 struct staged_layer {
-    uint32_t buffer;  /* pinned: the gradient, then the new weights */
+    uint32_t buffer;  /* pinned, all step long: the gradient, then the new weights */
     uint32_t arrival; /* the copy that fills it; SCHED_NONE: the layer has no parameters here */
 };
 
@@ -51,6 +54,7 @@ static enum space_kind place(struct lowering *lowering, const struct lower_layer
 static void begin_rank(struct lowering *lowering)
 {
     const struct software *software = lower_input(lowering)->software;
+    double staged_bytes = fmax(software->gradient_bytes, software->weight_bytes);
     uint32_t count;
     const struct lower_layer *layers = lower_layers(lowering, &count);
     struct state *state = arena_array(lower_arena(lowering), struct state, 1);
@@ -62,9 +66,15 @@ static void begin_rank(struct lowering *lowering)
     }
     *state = (struct state){ .layers = staged, .last_upload = SCHED_NONE };
     for (uint32_t i = 0; i < count; i++) {
-        staged[i].arrival = SCHED_NONE;
+        staged[i] = (struct staged_layer){ .buffer = SCHED_NONE, .arrival = SCHED_NONE };
+        if (layers[i].owned_parameters <= 0) {
+            continue;
+        }
+        staged[i].buffer =
+            lower_buffer(lowering, SPACE_PINNED, layers[i].owned_parameters * staged_bytes, BUFFER_COMMUNICATION,
+                         BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END, "gradient down, weights up");
         /* Where the weights on the device are the master copy (torchtitan, PyTorch), the host needs its own to add to. */
-        if (software->master_bytes <= 0 && layers[i].owned_parameters > 0) {
+        if (software->master_bytes <= 0) {
             lower_buffer(lowering, state_space(lowering), layers[i].owned_parameters * software->weight_bytes,
                          BUFFER_OPTIMIZER, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END, "master weights");
         }
@@ -80,7 +90,8 @@ static void update_layer(struct lowering *lowering, const struct lower_layer *la
     builder_depends(lower_builder(lowering), after_op);
     state->last_upload =
         lower_copy_to_device(lowering, layer->owned_parameters * lower_input(lowering)->software->weight_bytes, false,
-                             update, SCHED_NONE, staged->buffer);
+                             update, SCHED_NONE, SCHED_NONE);
+    builder_read(lower_builder(lowering), staged->buffer);
 }
 
 static void gradient_ready(struct lowering *lowering, const struct lower_layer *layer, uint32_t after_op)
@@ -88,14 +99,12 @@ static void gradient_ready(struct lowering *lowering, const struct lower_layer *
     if (layer->owned_parameters <= 0) {
         return;
     }
-    const struct software *software = lower_input(lowering)->software;
     struct state *state = *lower_policy_state(lowering);
     struct staged_layer *staged = &state->layers[layer->index];
-    double gradient_bytes = layer->owned_parameters * software->gradient_bytes;
-    double weight_bytes = layer->owned_parameters * software->weight_bytes;
-    staged->buffer = lower_buffer(lowering, SPACE_PINNED, gradient_bytes > weight_bytes ? gradient_bytes : weight_bytes,
-                                  BUFFER_COMMUNICATION, 0, "gradient down, weights up");
-    staged->arrival = lower_copy_to_host(lowering, gradient_bytes, false, after_op, staged->buffer, SCHED_NONE);
+    staged->arrival =
+        lower_copy_to_host(lowering, layer->owned_parameters * lower_input(lowering)->software->gradient_bytes, false,
+                           after_op, SCHED_NONE, SCHED_NONE);
+    builder_write(lower_builder(lowering), staged->buffer);
     if (overlaps(lowering)) {
         update_layer(lowering, layer, SCHED_NONE);
     }
