@@ -79,6 +79,7 @@ struct planner_result {
     struct planner_stage *unbalanced; /* the stages before balancing; NULL: nothing was balanced */
     uint32_t unbalanced_count;
     double unbalanced_alpha_t, unbalanced_alpha_m, unbalanced_step_time_s;
+    struct oracle_result unbalanced_simulated; /* verdict ORACLE_UNKNOWN: not simulated */
     const char **reasons; /* sentences: what bound it, what the next best would have cost */
     uint32_t reason_count;
     double smallest_budget_bytes; /* when not found: what would do; 0: not known */
