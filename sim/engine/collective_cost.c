@@ -105,11 +105,11 @@ struct sister_room {
 static enum status sister_room_open(struct sister_room *room, uint32_t use_max, uint32_t use_count, struct error *error)
 {
     *room = (struct sister_room){ .use_max = use_max };
-    room->uses = malloc(use_max * sizeof *room->uses + use_count * sizeof *room->own);
+    room->uses = malloc((use_max + 1) * sizeof *room->uses + use_count * sizeof *room->own);
     if (room->uses == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory for sister groups on %u resources", use_count);
     }
-    room->own = (double *)(room->uses + use_max);
+    room->own = (double *)(room->uses + use_max + 1);
     return STATUS_OK;
 }
 
@@ -241,7 +241,7 @@ enum status collective_cost(const struct cluster *cluster, const struct collecti
     /* What this group alone puts on a resource must not hold it below what was measured. */
     for (uint32_t i = 0; i < count; i++) {
         const struct resource *resource = &cluster->resources[uses[i].resource];
-        double mine = request->instance_count > 1 ? room.own[i] : uses[i].coefficient;
+        double mine = room.own != NULL ? room.own[i] : uses[i].coefficient;
         double scale = resource->kind == RESOURCE_FABRIC ? in_switch : 1;
         uses[i].coefficient *= fmin(scale, resource->capacity / (mine * rate));
     }
