@@ -102,7 +102,8 @@ struct sister_room {
 };
 
 /* Of any size: a ring over thousands of GPUs crosses thousands of links. */
-static enum status sister_room_open(struct sister_room *room, uint32_t use_max, uint32_t use_count, struct error *error)
+static enum status sister_room_open(struct sister_room *room, uint32_t use_max, const struct resource_use *uses,
+                                    uint32_t use_count, struct error *error)
 {
     *room = (struct sister_room){ .use_max = use_max };
     room->uses = malloc((use_max + 1) * sizeof *room->uses + use_count * sizeof *room->own);
@@ -110,6 +111,9 @@ static enum status sister_room_open(struct sister_room *room, uint32_t use_max, 
         return error_set(error, STATUS_NO_MEMORY, "out of memory for sister groups on %u resources", use_count);
     }
     room->own = (double *)(room->uses + use_max + 1);
+    for (uint32_t i = 0; i < use_count; i++) {
+        room->own[i] = uses[i].coefficient;
+    }
     return STATUS_OK;
 }
 
@@ -228,10 +232,7 @@ enum status collective_cost(const struct cluster *cluster, const struct collecti
     cost->fullness = shape.node_count == 1 && on_direct_links(cluster, uses, count) ? fmin(1, rate / ring_cap) : 0;
     struct sister_room room = { 0 };
     if (request->instance_count > 1) {
-        TRY(sister_room_open(&room, use_max, count, error));
-        for (uint32_t i = 0; i < count; i++) {
-            room.own[i] = uses[i].coefficient;
-        }
+        TRY(sister_room_open(&room, use_max, uses, count, error));
         enum status status = add_sisters(cluster, request, node, &room, uses, count, error);
         if (status != STATUS_OK) {
             free(room.uses);
