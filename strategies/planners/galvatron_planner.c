@@ -7,6 +7,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
+#include "strategies/planners/galvatron_exchange.h"
 #include "strategies/planners/galvatron_planner_internal.h"
 #include "strategies/planners/planners.h"
 
@@ -82,9 +83,16 @@ static bool is_on(enum choice choice, bool as_preset)
 
 /* ---- costs and rules ---- */
 
-/* The authors' tables where they know the model and the machine; else what their profiler would measure here. */
-static enum status find_profiles(const struct scenario *scenario, struct galvatron_task *task, struct error *error)
+/* Files first; else the authors' tables where they know the model and the machine; else what their profiler would measure here. */
+static enum status find_profiles(const struct planner_request *request, struct galvatron_task *task,
+                                 struct error *error)
 {
+    const struct scenario *scenario = request->scenario;
+    if (request->profile_count > 0) {
+        TRY(galvatron_profile_of_scenario(scenario, &task->model, &task->hardware, error));
+        return galvatron_profiles_load(request->profiles, request->profile_count, scenario, &task->model,
+                                       &task->hardware, error);
+    }
     bool titan = strcmp(scenario->machine.name, "titan-rtx-8-galvatron") == 0 && scenario->cluster.gpus == 8;
     if (titan && galvatron_table_model(scenario->model.name, &task->model, NULL) == STATUS_OK) {
         galvatron_table_titan(&task->hardware);
@@ -99,7 +107,7 @@ static enum status open_preset(struct galvatron_planning *s, struct galvatron_ta
         [PRESET_V1] = GALVATRON_V1, [PRESET_G2] = GALVATRON_G2, [PRESET_HEAD] = GALVATRON_HEAD
     };
     const double *values = s->request->parameters.value;
-    TRY(find_profiles(s->request->scenario, task, error));
+    TRY(find_profiles(s->request, task, error));
     TRY(galvatron_preset_init(&task->preset, kinds[s->preset], &task->model, &task->hardware, error));
     task->preset.zero2 = is_on((enum choice)values[P_ZERO2], task->preset.zero2);
     task->preset.recompute_peak = is_on((enum choice)values[P_RECOMPUTE_PEAK], task->preset.recompute_peak);
@@ -213,6 +221,11 @@ static enum status search(const struct planner_request *request, struct planner_
     struct galvatron_planning s = { .request = request, .answer = answer, .variant = variant };
     s.preset = (enum galvatron_planner_preset)request->parameters.value[P_PRESET];
     TRY(galvatron_check_gpus(request->scenario->cluster.gpus, error));
+    if (request->profile_count > 0 && s.preset == PRESET_MEMWALL) {
+        return error_at(error, STATUS_BAD_INPUT, "--profile", NULL,
+                        "preset memwall takes its costs from our model graph and machine; profiles are for the presets "
+                        "v1, g2 and head");
+    }
     if (strcmp(request->scenario->plan.policy, "resident") != 0) {
         return error_at(
             error, STATUS_UNSUPPORTED, NULL, "$.memory_policy",
@@ -256,6 +269,7 @@ static enum status search(const struct planner_request *request, struct planner_
         .paper = "Wang et al., IEEE TKDE 2024 (arXiv 2307.02031); Miao et al., VLDB 2023 (arXiv 2211.13878)",          \
         .parameters = PARAMETERS,                                                                                      \
         .parameter_count = PARAMETER_COUNT,                                                                            \
+        .takes_profiles = true,                                                                                        \
         .search = search_##symbol,                                                                                     \
     };
 

@@ -9,23 +9,8 @@
 #include "sim/base/units.h"
 #include "strategies/planners/galvatron_planner_internal.h"
 
-enum { WHY_BYTES = 256, RUNS_BYTES = 96, TIGHTER_MAX = 4 };
+enum { TIGHTER_MAX = 4 };
 static const double TIGHTER_LEAST = 0.005; /* of the budget, each time */
-
-/* One plan of a budget. */
-struct entry {
-    const struct galvatron_candidate *candidate; /* NULL: of a preset, whose choice is not ours */
-    const struct galvatron_plan *found;
-    struct planner_choice choice;
-    char why[WHY_BYTES]; /* there is no plan of ours; "" where there is */
-};
-
-struct shortlist {
-    struct entry *entries;
-    const struct entry **order; /* best first */
-    uint32_t count;
-    double budget_bytes;
-};
 
 static enum status no_memory(struct error *error)
 {
@@ -88,12 +73,12 @@ static enum status to_plan(struct galvatron_planning *s, const struct galvatron_
 {
     int64_t plain_zero = s->preset != PRESET_MEMWALL && s->tasks[0].preset.zero2 ? 2 : 0;
     why[0] = '\0';
-    return galvatron_to_plan(s->request->scenario, found, plain_zero, plan, possible, why, WHY_BYTES, &s->answer->arena,
-                             error);
+    return galvatron_to_plan(s->request->scenario, found, plain_zero, plan, possible, why, GALVATRON_WHY_BYTES,
+                             &s->answer->arena, error);
 }
 
-static enum status fill_entry(struct galvatron_planning *s, const struct galvatron_plan *found, struct entry *entry,
-                              struct error *error)
+static enum status fill_entry(struct galvatron_planning *s, const struct galvatron_plan *found,
+                              struct galvatron_pick *entry, struct error *error)
 {
     struct planner_choice *choice = &entry->choice;
     entry->found = found;
@@ -115,15 +100,15 @@ static enum status fill_entry(struct galvatron_planning *s, const struct galvatr
 /* ---- the shortlist ---- */
 
 /* The candidates of a search of our own, or the best and the other degrees of a preset. */
-static enum status open_list(struct galvatron_planning *s, const struct galvatron_result *found, struct shortlist *list,
-                             struct error *error)
+static enum status open_list(struct galvatron_planning *s, const struct galvatron_result *found,
+                             struct galvatron_shortlist *list, struct error *error)
 {
     bool ours = s->preset == PRESET_MEMWALL;
     uint32_t count = ours ? found->candidate_count : 1 + found->runner_up_count;
     uint32_t most = ours ? s->simulations_max : 1 + s->request->top;
     list->count = count < most ? count : most;
-    list->entries = arena_array(&s->answer->arena, struct entry, list->count);
-    list->order = arena_array(&s->answer->arena, const struct entry *, list->count);
+    list->entries = arena_array(&s->answer->arena, struct galvatron_pick, list->count);
+    list->order = arena_array(&s->answer->arena, const struct galvatron_pick *, list->count);
     if (list->entries == NULL || list->order == NULL) {
         return no_memory(error);
     }
@@ -138,7 +123,7 @@ static enum status open_list(struct galvatron_planning *s, const struct galvatro
     return STATUS_OK;
 }
 
-static enum status simulate(struct galvatron_planning *s, struct oracle *oracle, struct shortlist *list,
+static enum status simulate(struct galvatron_planning *s, struct oracle *oracle, struct galvatron_shortlist *list,
                             struct error *error)
 {
     struct arena *arena = &s->answer->arena;
@@ -165,7 +150,7 @@ static enum status simulate(struct galvatron_planning *s, struct oracle *oracle,
     return STATUS_OK;
 }
 
-static bool fits(const struct planner_choice *choice, double budget_bytes)
+bool galvatron_choice_fits(const struct planner_choice *choice, double budget_bytes)
 {
     const struct oracle_result *result = &choice->simulated;
     return choice->is_simulated && result->verdict == ORACLE_RAN && result->host_fits &&
@@ -173,9 +158,10 @@ static bool fits(const struct planner_choice *choice, double budget_bytes)
 }
 
 /* By simulation; what does not fit there, or could not be simulated, after all that does. */
-static bool is_better(const struct entry *a, const struct entry *b, double budget_bytes)
+static bool is_better(const struct galvatron_pick *a, const struct galvatron_pick *b, double budget_bytes)
 {
-    bool a_fits = fits(&a->choice, budget_bytes), b_fits = fits(&b->choice, budget_bytes);
+    bool a_fits = galvatron_choice_fits(&a->choice, budget_bytes),
+         b_fits = galvatron_choice_fits(&b->choice, budget_bytes);
     if (a_fits != b_fits) {
         return a_fits;
     }
@@ -183,10 +169,10 @@ static bool is_better(const struct entry *a, const struct entry *b, double budge
 }
 
 /* Stable, so that of equals the cost model's favourite is first; entries that are one plan under several names stand once. */
-static void order_by_simulation(struct shortlist *list)
+static void order_by_simulation(struct galvatron_shortlist *list)
 {
     for (uint32_t i = 1; i < list->count; i++) {
-        const struct entry *entry = list->order[i];
+        const struct galvatron_pick *entry = list->order[i];
         uint32_t at = i;
         for (; at > 0 && is_better(entry, list->order[at - 1], list->budget_bytes); at--) {
             list->order[at] = list->order[at - 1];
@@ -209,164 +195,6 @@ static void order_by_simulation(struct shortlist *list)
     list->count = kept;
 }
 
-/* ---- reasons ---- */
-
-/* "2-1-4 x12 2-2-2f x4", cut where it gets long. */
-static const char *runs(const struct galvatron_plan *plan, char *text)
-{
-    char *whole = galvatron_plan_text(plan);
-    snprintf(text, RUNS_BYTES, "%s", whole != NULL ? whole : "-");
-    if (whole != NULL && strlen(whole) >= RUNS_BYTES) {
-        snprintf(text + RUNS_BYTES - 5, 5, " ...");
-    }
-    free(whole);
-    return text;
-}
-
-static enum status tell_simulated(struct galvatron_planning *s, struct planner_result *result, const char *why,
-                                  struct error *error)
-{
-    const struct planner_choice *best = &result->best;
-    if (!best->has_plan) {
-        return planner_reason(s->answer, result, error, "not simulated: %s", why);
-    }
-    if (!best->is_simulated) {
-        return planner_reason(s->answer, result, error, "not simulated: the search was stopped before");
-    }
-    if (best->simulated.verdict != ORACLE_RAN) {
-        return planner_reason(s->answer, result, error, "the simulator refuses it: %s", best->simulated.reason);
-    }
-    return planner_reason(
-        s->answer, result, error,
-        "cost model and simulator: %.6g s and %.6g s a step (%+.3g %%), %.4g and %.4g GiB (%+.3g %%)%s",
-        best->step_time_s, best->simulated.step_time_s, 100 * (best->step_time_s / best->simulated.step_time_s - 1),
-        best->peak_bytes / GIB, (double)best->simulated.peak_bytes / GIB,
-        100 * (best->peak_bytes / (double)best->simulated.peak_bytes - 1),
-        fits(best, result->budget_bytes) ? "" : ": by the simulator it does not fit");
-}
-
-/* Where the cost model would have chosen otherwise. */
-static enum status tell_favourite(struct galvatron_planning *s, struct planner_result *result,
-                                  const struct entry *favourite, const struct entry *best, struct error *error)
-{
-    char text[RUNS_BYTES];
-    const struct planner_choice *choice = &favourite->choice;
-    if (favourite == best || !choice->is_simulated) {
-        return STATUS_OK;
-    }
-    if (choice->simulated.verdict == ORACLE_REFUSED) {
-        return planner_reason(s->answer, result, error, "the cost model's choice, %s, cannot be simulated: %s",
-                              runs(favourite->found, text), choice->simulated.reason);
-    }
-    if (!fits(choice, result->budget_bytes)) {
-        return planner_reason(s->answer, result, error,
-                              "the cost model's choice, %s, does not fit by the simulator: %.4g GiB",
-                              runs(favourite->found, text), (double)choice->simulated.peak_bytes / GIB);
-    }
-    return planner_reason(
-        s->answer, result, error,
-        "the cost model puts %s first (%.6g samples/s against %.6g); simulated it makes %.6g against %.6g",
-        runs(favourite->found, text), choice->samples_per_s, best->choice.samples_per_s,
-        choice->simulated.samples_per_s, best->choice.simulated.samples_per_s);
-}
-
-static enum status tell_next(struct galvatron_planning *s, struct planner_result *result, const struct shortlist *list,
-                             struct error *error)
-{
-    char text[RUNS_BYTES];
-    const struct entry *best = list->order[0], *next = list->count > 1 ? list->order[1] : NULL;
-    if (next == NULL) {
-        return planner_reason(s->answer, result, error, "no other plan was found to fit");
-    }
-    if (s->preset == PRESET_MEMWALL && fits(&next->choice, result->budget_bytes)) {
-        double speed = next->choice.simulated.samples_per_s;
-        return planner_reason(s->answer, result, error,
-                              "the next best, %s by the rules of %s, would make %.6g samples/s (batch %.0f in %" PRIu32
-                              " micro-batches), %.3g %% fewer",
-                              runs(next->found, text), next->found->found_by, speed, next->found->batch,
-                              next->found->micro_batches, 100 * (1 - speed / best->choice.simulated.samples_per_s));
-    }
-    return planner_reason(s->answer, result, error,
-                          "the best with pipeline %" PRIu32
-                          " would make %.6g samples/s (batch %.0f), %.3g %% fewer, by the cost model",
-                          next->found->pipeline, next->found->samples_per_s, next->found->batch,
-                          100 * (1 - next->found->samples_per_s / best->found->samples_per_s));
-}
-
-static enum status tell_memory(struct galvatron_planning *s, struct planner_result *result,
-                               const struct galvatron_plan *found, double largest_batch, struct error *error)
-{
-    double least = INFINITY;
-    uint32_t fullest = 0;
-    for (uint32_t i = 0; i < found->pipeline; i++) {
-        if (found->stages[i].leftover_mib < least) {
-            least = found->stages[i].leftover_mib;
-            fullest = i;
-        }
-    }
-    return planner_reason(s->answer, result, error,
-                          "memory: stage %" PRIu32
-                          " has %.0f MiB of %.6g GiB left; the largest batch that fits is %.0f",
-                          fullest, least, result->budget_bytes / GIB, largest_batch);
-}
-
-/* What balancing was worth: by the simulator where both were simulated. */
-static enum status tell_balance(struct galvatron_planning *s, struct planner_result *result, struct error *error)
-{
-    const struct planner_choice *best = &result->best;
-    if (result->unbalanced == NULL) {
-        return STATUS_OK;
-    }
-    TRY(planner_reason(s->answer, result, error,
-                       "balancing takes a step of memory-balanced stages from %.6g s to %.6g s by the cost model",
-                       result->unbalanced_step_time_s, best->step_time_s));
-    if (result->unbalanced_simulated.verdict != ORACLE_RAN || best->simulated.verdict != ORACLE_RAN) {
-        return STATUS_OK;
-    }
-    return planner_reason(s->answer, result, error, "and from %.6g s to %.6g s (%+.3g %%) by the simulator",
-                          result->unbalanced_simulated.step_time_s, best->simulated.step_time_s,
-                          100 * (best->simulated.step_time_s / result->unbalanced_simulated.step_time_s - 1));
-}
-
-static enum status tell_preset(struct galvatron_planning *s, const struct galvatron_task *task,
-                               struct planner_result *result, struct error *error)
-{
-    const struct plan *plan = &s->request->scenario->plan;
-    TRY(planner_reason(s->answer, result, error,
-                       "preset %s has its own rules of search; those of planner %s apply with preset memwall",
-                       s->preset_name, galvatron_variant_name(s->variant)));
-    if (task->model.mixed == (dtype_bytes(plan->precision) == 2)) {
-        return STATUS_OK;
-    }
-    return planner_reason(s->answer, result, error,
-                          "the profile is of %s training, the scenario (and its simulation) of %s",
-                          task->model.mixed ? "mixed" : "fp32", dtype_word(plan->precision));
-}
-
-static enum status add_reasons(struct galvatron_planning *s, const struct galvatron_task *task,
-                               struct planner_result *result, const struct shortlist *list, struct error *error)
-{
-    const struct entry *best = list->order[0];
-    bool ours = s->preset == PRESET_MEMWALL;
-    const char *rules = best->found->found_by != NULL ? best->found->found_by : galvatron_variant_name(s->variant);
-    TRY(planner_reason(s->answer, result, error, "found by the rules of %s%s, batch %.0f in %" PRIu32 " micro-batches",
-                       ours ? "" : "preset ", ours ? rules : s->preset_name, best->found->batch,
-                       best->found->micro_batches));
-    TRY(tell_next(s, result, list, error));
-    TRY(tell_favourite(s, result, &list->entries[0], best, error));
-    TRY(tell_memory(s, result, best->found, task->result.largest_batch, error));
-    if (ours && task->request.budget_mib * MIB < result->budget_bytes * (1 - TIGHTER_LEAST / 2)) {
-        TRY(planner_reason(s->answer, result, error,
-                           "the cost model's plans for %.6g GiB did not fit by simulation: this is one for %.4g GiB",
-                           result->budget_bytes / GIB, task->request.budget_mib / 1024));
-    }
-    TRY(tell_balance(s, result, error));
-    if (!ours) {
-        TRY(tell_preset(s, task, result, error));
-    }
-    return tell_simulated(s, result, best->why, error);
-}
-
 /* ---- the answer ---- */
 
 static bool same_stages(const struct galvatron_plan *a, const struct galvatron_plan *b)
@@ -380,12 +208,12 @@ static bool same_stages(const struct galvatron_plan *a, const struct galvatron_p
 }
 
 /* Where balancing has moved layers. */
-static enum status fill_unbalanced(struct galvatron_planning *s, const struct entry *best, struct oracle *oracle,
-                                   struct planner_result *result, struct error *error)
+static enum status fill_unbalanced(struct galvatron_planning *s, const struct galvatron_pick *best,
+                                   struct oracle *oracle, struct planner_result *result, struct error *error)
 {
     struct plan plan;
     const struct plan *asked = &plan;
-    char why[WHY_BYTES];
+    char why[GALVATRON_WHY_BYTES];
     bool possible;
     if (best->candidate == NULL || !best->candidate->has_unbalanced ||
         same_stages(best->found, &best->candidate->unbalanced)) {
@@ -403,7 +231,7 @@ static enum status fill_unbalanced(struct galvatron_planning *s, const struct en
 
 /* The shortlist of what was found, simulated and in order. */
 static enum status judge(struct galvatron_planning *s, const struct galvatron_result *found, struct oracle *oracle,
-                         struct shortlist *list, struct error *error)
+                         struct galvatron_shortlist *list, struct error *error)
 {
     TRY(open_list(s, found, list, error));
     TRY(simulate(s, oracle, list, error));
@@ -429,15 +257,16 @@ static void give_back(struct galvatron_result *found, double mib)
 
 /* The cost model's memory may be too small (short-lived tensors of sharded layers, changes of layout): where nothing fits by simulation the search gets as much less as the best was over, a few times. */
 static enum status search_again(struct galvatron_planning *s, struct galvatron_task *task, struct oracle *oracle,
-                                struct shortlist *list, struct error *error)
+                                struct galvatron_shortlist *list, struct error *error)
 {
     for (int round = 0; round < TIGHTER_MAX && s->preset == PRESET_MEMWALL && !atomic_load(&s->stop); round++) {
         const struct planner_choice *best = &list->order[0]->choice;
-        if (!best->is_simulated || best->simulated.verdict != ORACLE_RAN || fits(best, list->budget_bytes)) {
+        if (!best->is_simulated || best->simulated.verdict != ORACLE_RAN ||
+            galvatron_choice_fits(best, list->budget_bytes)) {
             return STATUS_OK;
         }
         struct galvatron_result tighter;
-        struct shortlist other = { .budget_bytes = list->budget_bytes };
+        struct galvatron_shortlist other = { .budget_bytes = list->budget_bytes, .searches = list->searches + 1 };
         task->request.budget_mib *= fmin(1 - TIGHTER_LEAST, list->budget_bytes / (double)best->simulated.peak_bytes);
         TRY(galvatron_search(&task->request, &tighter, error));
         if (!tighter.found) {
@@ -457,7 +286,7 @@ static enum status fill_result(struct galvatron_planning *s, struct galvatron_ta
                                struct planner_result *result, struct error *error)
 {
     const struct galvatron_result *found = &task->result;
-    struct shortlist list = { .budget_bytes = result->budget_bytes };
+    struct galvatron_shortlist list = { .budget_bytes = result->budget_bytes, .searches = 1 };
     s->answer->interrupted = s->answer->interrupted || found->interrupted;
     s->answer->configurations += found->searches + found->skipped;
     s->answer->screened += found->searches;
@@ -482,7 +311,7 @@ static enum status fill_result(struct galvatron_planning *s, struct galvatron_ta
         result->runners_up[result->runner_up_count++] = list.order[i]->choice;
     }
     TRY(fill_unbalanced(s, list.order[0], oracle, result, error));
-    return add_reasons(s, task, result, &list, error);
+    return galvatron_add_reasons(s, task, result, &list, error);
 }
 
 enum status galvatron_planner_answer(struct galvatron_planning *s, struct error *error)

@@ -45,6 +45,31 @@ bool galvatron_planner_look(const struct planner_request *request, const char *d
  * the authors' search would say, whose choice is simulated but stays. */
 enum status galvatron_planner_answer(struct galvatron_planning *s, struct error *error);
 
+enum { GALVATRON_WHY_BYTES = 256 };
+
+/* One plan of a budget. */
+struct galvatron_pick {
+    const struct galvatron_candidate *candidate; /* NULL: of a preset, whose choice is not ours */
+    const struct galvatron_plan *found;
+    struct planner_choice choice;
+    char why[GALVATRON_WHY_BYTES]; /* there is no plan of ours; "" where there is */
+};
+
+struct galvatron_shortlist {
+    struct galvatron_pick *entries;
+    const struct galvatron_pick **order; /* best first */
+    uint32_t count;
+    double budget_bytes;
+    uint32_t searches; /* until something fitted by simulation */
+};
+
+/* Simulated, within the budget, and the host holds its part. */
+bool galvatron_choice_fits(const struct planner_choice *choice, double budget_bytes);
+/* Why the first of the list: result->best. */
+enum status galvatron_add_reasons(struct galvatron_planning *s, const struct galvatron_task *task,
+                                  struct planner_result *result, const struct galvatron_shortlist *list,
+                                  struct error *error);
+
 /* What Galvatron's profiler would have measured on the scenario, from its model graph and machine: for the presets v1, g2 and head where no table of the authors exists. Activations are those of the
  * scenario's software, times those of micro-batches of 8, links those of a 64 MiB all-reduce. STATUS_BAD_INPUT: GPUs that are not a power of two. */
 enum status galvatron_profile_of_scenario(const struct scenario *scenario, struct galvatron_model_profile *model,
