@@ -8,7 +8,7 @@
 static struct hand_machine made;
 static struct cluster cluster;
 static struct error error;
-static struct resource_use uses[8192];
+static struct resource_use uses[32768];
 static uint32_t members[4096];
 
 static void build(void (*make)(struct hand_machine *), uint32_t nodes)
@@ -25,7 +25,7 @@ static struct collective_cost cost_of(enum collective_kind kind, double bytes, u
 {
     struct collective_cost cost;
     struct collective_request request = { kind, bytes, members, count, instances, first_node_only };
-    enum status status = collective_cost(&cluster, &request, uses, 8192, &cost, &error);
+    enum status status = collective_cost(&cluster, &request, uses, 32768, &cost, &error);
     EXPECT_INT(status, STATUS_OK);
     if (status == STATUS_OK && cost.bus_bytes > 0) { /* no resource is asked for more than it has at the rate alone */
         for (uint32_t i = 0; i < cost.use_count; i++) {
@@ -254,5 +254,42 @@ static void test_many_servers(void)
     cluster_free(&cluster);
 }
 
+/* Rings over more than 4,096 resources with sisters: two groups of four GPUs in each of 512 servers share the NICs (DGX-1: one for each two GPUs); groups that share nothing cost what one costs. The load on a NIC
+ * is that of two rings, over four servers as over 512. */
+static void test_sisters_on_many_resources(void)
+{
+    double shared[2];
+    uint32_t resources[2];
+    for (int large = 0; large < 2; large++) {
+        uint32_t nodes = large ? 512 : 4;
+        build(hand_dgx1, nodes);
+        for (uint32_t i = 0; i < nodes * 8; i++) { /* even GPUs, then odd ones */
+            members[i] = i < nodes * 4 ? 2 * i : 2 * (i - nodes * 4) + 1;
+        }
+        struct collective_cost alone = cost_of(COLLECTIVE_ALL_GATHER, GIB, nodes * 4, 1, false);
+        double alone_on_nic = coefficient(&alone, "node0/nic0>network");
+        struct collective_cost together = cost_of(COLLECTIVE_ALL_GATHER, GIB, nodes * 4, 2, false);
+        shared[large] = coefficient(&together, "node0/nic0>network") / alone_on_nic;
+        EXPECT(together.transfer_s > 1.5 * alone.transfer_s);
+        resources[large] = together.use_count;
+        EXPECT_INT(together.use_count, alone.use_count);
+        if (large) {
+            for (uint32_t i = 0; i < nodes * 8; i++) { /* the first half of the servers, then the second */
+                members[i] = i;
+            }
+            alone = cost_of(COLLECTIVE_ALL_GATHER, GIB, nodes * 4, 1, false);
+            together = cost_of(COLLECTIVE_ALL_GATHER, GIB, nodes * 4, 2, false);
+            EXPECT_REAL(together.transfer_s, alone.transfer_s, 0);
+        }
+        cluster_free(&cluster);
+    }
+    printf("  %u and %u resources: %.3f and %.3f times the load on a NIC with a sister\n", resources[0], resources[1],
+           shared[0], shared[1]);
+    EXPECT(resources[1] > 4096);
+    EXPECT_REAL(shared[0], 2, 1e-12);
+    EXPECT_REAL(shared[1], 2, 1e-12);
+}
+
 TEST_MAIN(TEST(test_definitions), TEST(test_monotone), TEST(test_large_messages), TEST(test_curves),
-          TEST(test_strided_groups), TEST(test_sisters_share_a_nic), TEST(test_folded), TEST(test_many_servers))
+          TEST(test_strided_groups), TEST(test_sisters_share_a_nic), TEST(test_folded), TEST(test_many_servers),
+          TEST(test_sisters_on_many_resources))

@@ -14,6 +14,7 @@
 #include "sim/cli/interrupt.h"
 #include "sim/cli/job.h"
 #include "sim/cli/plan_text.h"
+#include "strategies/planners/galvatron_exchange.h"
 
 static enum exit_code run(int argc, char **argv);
 
@@ -36,6 +37,15 @@ const struct cli_command command_plan = {
         "  --variant      further parameters of the planner: NAME=VALUE,NAME=VALUE (memwall list planners)\n"
         "  --out FILE     writes the best plan, schema memwall.plan/1; edit it by hand if you like, then\n"
         "                 memwall run SCENARIO.json --plan FILE. With several budgets: FILE-8gib.json, ...\n"
+        "Layers stand as pipeline-tensor-data: 2-2*-4f-c is 2 stages, tensor 2 on consecutive GPUs (*), data 4, "
+        "ZeRO-3\n"
+        "(f), recomputed (c; s: selectively). Where they differ the plan file has them under parallel.layers, in "
+        "runs:\n"
+        "[{\"layers\": 12, \"tensor\": 2, \"zero_stage\": 3}, ...]; a scenario may say the same (memwall list "
+        "parameters).\n"
+        "  --profile      measured profiles of Galvatron, with commas between: hardware, computation, memory; for the\n"
+        "                 presets v1, g2 and head (without: what they would measure on our model and machine)\n"
+        "  --galvatron FILE  writes the best plan as Galvatron's own searched plan (galvatron_config_*.json) too\n"
         "Ctrl-C ends the search; the best plan so far is the answer (exit 3).\n"
         "Exit: 0 a plan fits (of several budgets: at least one), 2 none does (the answer names the smallest budget "
         "that\n"
@@ -47,7 +57,7 @@ const struct cli_command command_plan = {
 };
 
 struct texts {
-    const char *planner, *preset, *space, *variant, *budgets, *top, *threads;
+    const char *planner, *preset, *space, *variant, *budgets, *top, *threads, *profiles, *galvatron;
 };
 
 /* ---- flags ---- */
@@ -197,7 +207,28 @@ static void file_name(const char *out, double budget_bytes, bool is_list, char *
     snprintf(name, size, "%.*s-%.6ggib%s", stem, out, budget_bytes / GIB, out + stem);
 }
 
-static enum status write_plans(const struct plan_answer_input *input, const char *out, bool quiet, struct error *error)
+/* As memwall.plan/1, or as Galvatron's searched plan. */
+static enum status print_plan(const struct plan_answer_input *input, const struct planner_result *result,
+                              bool galvatron, struct strbuf *text, struct error *error)
+{
+    struct galvatron_plan_file file;
+    struct arena arena = { 0 };
+    enum status status = STATUS_OK;
+    if (galvatron) {
+        status = galvatron_export_plan(input->scenario, &result->best.plan, &file, &arena, error);
+        if (status == STATUS_OK) {
+            galvatron_plan_file_write(&file, text);
+        }
+    } else {
+        plan_answer_file(input, result, text);
+    }
+    arena_free(&arena);
+    return status == STATUS_OK && text->failed ? error_set(error, STATUS_NO_MEMORY, "out of memory writing a plan")
+                                               : status;
+}
+
+static enum status write_plans(const struct plan_answer_input *input, const char *out, bool galvatron, bool quiet,
+                               struct error *error)
 {
     for (uint32_t i = 0; i < input->answer->result_count; i++) {
         const struct planner_result *result = &input->answer->results[i];
@@ -209,10 +240,11 @@ static enum status write_plans(const struct plan_answer_input *input, const char
             continue;
         }
         struct strbuf text = { 0 };
-        plan_answer_file(input, result, &text);
+        enum status status = print_plan(input, result, galvatron, &text, error);
         file_name(out, result->budget_bytes, input->is_list, name, sizeof name);
-        enum status status = text.failed ? error_set(error, STATUS_NO_MEMORY, "out of memory writing a plan")
-                                         : file_write(name, text.text, text.length, error);
+        if (status == STATUS_OK) {
+            status = file_write(name, text.text, text.length, error);
+        }
         strbuf_free(&text);
         TRY(status);
         if (!quiet) {
@@ -229,7 +261,35 @@ struct asked {
     struct parameter_values parameters;
     double budgets[PLANNER_BUDGETS_MAX];
     uint32_t budget_count, top, threads;
+    char profiles[4096]; /* their names, taken apart */
+    const char *profile_names[PLANNER_PROFILES_MAX];
+    uint32_t profile_count;
 };
+
+static enum status read_profiles(const char *text, struct asked *asked, struct error *error)
+{
+    if (text == NULL) {
+        return STATUS_OK;
+    }
+    if (strlen(text) >= sizeof asked->profiles) {
+        return error_at(error, STATUS_BAD_INPUT, "--profile", NULL, "names of more than %zu characters",
+                        sizeof asked->profiles - 1);
+    }
+    snprintf(asked->profiles, sizeof asked->profiles, "%s", text);
+    for (char *at = asked->profiles; at != NULL; asked->profile_count++) {
+        if (asked->profile_count == PLANNER_PROFILES_MAX || *at == '\0' || *at == ',') {
+            return error_at(error, STATUS_BAD_INPUT, "--profile", NULL,
+                            "expected up to %d file names with commas between, found \"%.64s\"", PLANNER_PROFILES_MAX,
+                            text);
+        }
+        asked->profile_names[asked->profile_count] = at;
+        at = strchr(at, ',');
+        if (at != NULL) {
+            *at++ = '\0';
+        }
+    }
+    return STATUS_OK;
+}
 
 static enum status read_request(const struct texts *texts, const struct scenario *scenario, struct asked *asked,
                                 struct error *error)
@@ -241,6 +301,7 @@ static enum status read_request(const struct texts *texts, const struct scenario
         return STATUS_NOT_FOUND;
     }
     TRY(read_parameters(asked->planner, texts, &asked->parameters, error));
+    TRY(read_profiles(texts->profiles, asked, error));
     TRY(read_budgets(texts->budgets, scenario->machine.gpu.usable_bytes, asked->budgets, &asked->budget_count, error));
     if (texts->top != NULL && !cli_number("top", texts->top, 0, PLANNER_TOP_MAX, &number)) {
         return error_at(error, STATUS_BAD_INPUT, "--top", NULL, "how many runners-up");
@@ -262,6 +323,8 @@ static enum status search(const struct asked *asked, const struct scenario *scen
                                              .budgets_bytes = asked->budgets,
                                              .budget_count = asked->budget_count,
                                              .parameters = asked->parameters,
+                                             .profiles = asked->profile_names,
+                                             .profile_count = asked->profile_count,
                                              .threads = asked->threads,
                                              .top = asked->top,
                                              .progress = show,
@@ -298,6 +361,8 @@ static enum exit_code run(int argc, char **argv)
         { "preset", "NAME", "whose cost model: v1, g2, head, memwall", &texts.preset },
         { "space", "NAME", "full, dp, sdp, tp, pp, 3d, dp+tp or dp+pp", &texts.space },
         { "variant", "NAME=VALUE,...", "further parameters of the planner", &texts.variant },
+        { "profile", "A,B,C", "files of Galvatron's profiler, for the presets v1, g2 and head", &texts.profiles },
+        { "galvatron", "FILE", "write the best plan in Galvatron's own format", &texts.galvatron },
         { "top", "N", "runners-up in the answer (default 5)", &texts.top },
         { "threads", "N", "threads of the search (default: all processors)", &texts.threads },
     };
@@ -319,7 +384,10 @@ static enum exit_code run(int argc, char **argv)
     input.planner = asked.planner;
     input.is_list = texts.budgets != NULL && strchr(texts.budgets, ',') != NULL;
     if (status == STATUS_OK && flags.out != NULL) {
-        status = write_plans(&input, flags.out, flags.quiet, &error);
+        status = write_plans(&input, flags.out, false, flags.quiet, &error);
+    }
+    if (status == STATUS_OK && texts.galvatron != NULL) {
+        status = write_plans(&input, texts.galvatron, true, flags.quiet, &error);
     }
     if (status != STATUS_OK) {
         code = cli_complain(&error);

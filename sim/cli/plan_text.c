@@ -7,7 +7,7 @@
 #include "sim/base/units.h"
 #include "sim/report/text_table.h"
 
-enum { RUNS_BYTES = 160, FRONT_ROWS_MAX = 12, BAR_WIDTH = 24, STAGES_DRAWN = 16 };
+enum { RUNS_BYTES = 160, SPLIT_WIDTH = 40, FRONT_ROWS_MAX = 12, BAR_WIDTH = 24, STAGES_DRAWN = 16 };
 
 static const char *time_text(double seconds, char *buffer, size_t size)
 {
@@ -102,18 +102,68 @@ static void draw_stages(const char *title, const struct planner_stage *stages, u
     strbuf_char(out, '\n');
 }
 
+/* The strategies in model order, without how many layers each has: "2-1-4 2-2-2f", cut where it gets long. */
+static const char *splits(const struct planner_choice *choice, char *text)
+{
+    size_t length = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < choice->layer_count; i++) {
+        const char *layer = choice->layers[i];
+        if (i > 0 && strcmp(layer, choice->layers[i - 1]) == 0) {
+            continue;
+        }
+        if (length + strlen(layer) + 5 > SPLIT_WIDTH) {
+            snprintf(text + length, SPLIT_WIDTH - length, " ..");
+            break;
+        }
+        length += (size_t)snprintf(text + length, SPLIT_WIDTH - length, "%s%s", length > 0 ? " " : "", layer);
+    }
+    return choice->layer_count > 0 ? text : "-";
+}
+
+/* "4", or "2-8" where layers differ. */
+static void range_cell(struct text_table *table, int64_t least, int64_t most)
+{
+    if (least == most) {
+        text_table_cell(table, "%" PRId64, least);
+    } else {
+        text_table_cell(table, "%" PRId64 "-%" PRId64, least, most);
+    }
+}
+
+/* Samples of a device's micro-batch, chunks, ZeRO stages, sequence parallelism. */
+static void plan_cells(struct text_table *table, const struct planner_choice *choice)
+{
+    const struct plan *plan = &choice->plan;
+    const struct plan_layer of_plan = { .tensor = plan->tensor, .data = plan->data, .zero_stage = plan->zero_stage };
+    const struct plan_layer *layers = plan->layers != NULL ? plan->layers : &of_plan;
+    uint32_t count = plan->layers != NULL ? choice->layer_count : 1;
+    int64_t samples = plan->micro_batch * plan->data, fewest = samples, most = 0, zero_least = 3, zero_most = 0;
+    bool tensor = false;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t own = samples / layers[i].data, zero = layers[i].zero_stage;
+        fewest = own < fewest ? own : fewest;
+        most = own > most ? own : most;
+        zero_least = zero < zero_least ? zero : zero_least;
+        zero_most = zero > zero_most ? zero : zero_most;
+        tensor = tensor || layers[i].tensor > 1;
+    }
+    range_cell(table, fewest, most);
+    text_table_cell(table, "%" PRId64, plan->micro_batches);
+    text_table_cell(table, "%" PRId64, plan->virtual_stages);
+    range_cell(table, zero_least, zero_most);
+    text_table_cell(table, "%s", !tensor ? "-" : plan->sequence_parallel ? "yes" : "no");
+}
+
 static void choice_row(struct text_table *table, const char *what, const struct planner_choice *choice)
 {
-    char time[32];
+    char text[SPLIT_WIDTH], time[32];
     text_table_cell(table, "%s", what);
-    text_table_cell(table, "%s", choice->layer_count > 0 ? choice->layers[0] : "-");
+    text_table_cell(table, "%s", splits(choice, text));
     if (choice->has_plan) {
-        text_table_cell(table, "%" PRId64, choice->plan.micro_batch);
-        text_table_cell(table, "%" PRId64, choice->plan.virtual_stages);
-        text_table_cell(table, "%" PRId64, choice->plan.zero_stage);
-        text_table_cell(table, "%s", choice->plan.tensor > 1 ? (choice->plan.sequence_parallel ? "yes" : "no") : "-");
+        plan_cells(table, choice);
     } else {
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 5; i++) {
             text_table_cell(table, "-");
         }
     }
@@ -133,9 +183,11 @@ static void choice_row(struct text_table *table, const char *what, const struct 
 
 static void choice_table(const struct planner_result *result, struct strbuf *out)
 {
-    static const char *const head[] = { "",       "layer 0",  "micro", "chunks",         "ZeRO",          "seq.",
-                                        "global", "estimate", "GiB",   "simulated step", "simulated GiB", "samples/s" };
-    struct text_table table = { .column_count = 12, .right = 0xffc };
+    static const char *const head[] = { "",         "strategies", "micro",          "count",
+                                        "chunks",   "ZeRO",       "seq.",           "global",
+                                        "estimate", "GiB",        "simulated step", "simulated GiB",
+                                        "samples/s" };
+    struct text_table table = { .column_count = 13, .right = 0x1ffc };
     for (uint32_t i = 0; i < table.column_count; i++) {
         text_table_cell(&table, "%s", head[i]);
     }
@@ -162,9 +214,12 @@ static void balance_lines(const struct planner_result *result, struct strbuf *ou
                   best->alpha_m, 1 - 1.0 / best->stage_count);
     if (result->unbalanced != NULL) {
         char time[32];
-        strbuf_printf(out, "  before balancing    time alpha_t %.3f, memory alpha_m %.3f, %s a step; layers",
+        bool ran = result->unbalanced_simulated.verdict == ORACLE_RAN;
+        strbuf_printf(out, "  before balancing    time alpha_t %.3f, memory alpha_m %.3f, %s a step%s; layers",
                       result->unbalanced_alpha_t, result->unbalanced_alpha_m,
-                      time_text(result->unbalanced_step_time_s, time, sizeof time));
+                      time_text(ran ? result->unbalanced_simulated.step_time_s : result->unbalanced_step_time_s, time,
+                                sizeof time),
+                      ran ? " simulated" : "");
         for (uint32_t i = 0; i < result->unbalanced_count; i++) {
             strbuf_printf(out, " %" PRId64, result->unbalanced[i].layers);
         }

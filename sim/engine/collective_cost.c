@@ -1,6 +1,7 @@
 #include "sim/engine/collective_cost.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim/base/check.h"
@@ -93,13 +94,35 @@ static bool touches(const struct cluster *cluster, const struct collective_reque
     return false;
 }
 
-enum { SISTER_USES_MAX = 4096 };
+/* Room for one sister's list and for what the first instance alone puts on each of its resources. */
+struct sister_room {
+    struct resource_use *uses; /* [use_max] */
+    double *own;               /* [use_count] */
+    uint32_t use_max;
+};
+
+/* Of any size: a ring over thousands of GPUs crosses thousands of links. */
+static enum status sister_room_open(struct sister_room *room, uint32_t use_max, const struct resource_use *uses,
+                                    uint32_t use_count, struct error *error)
+{
+    *room = (struct sister_room){ .use_max = use_max };
+    room->uses = malloc((use_max + 1) * sizeof *room->uses + use_count * sizeof *room->own);
+    if (room->uses == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory for sister groups on %u resources", use_count);
+    }
+    room->own = (double *)(room->uses + use_max + 1);
+    for (uint32_t i = 0; i < use_count; i++) {
+        room->own[i] = uses[i].coefficient;
+    }
+    return STATUS_OK;
+}
 
 /* Add the sisters' coefficients on the resources of the first instance. `uses` is the first instance's list. */
 static enum status add_sisters(const struct cluster *cluster, const struct collective_request *request, uint32_t node,
-                               struct resource_use *uses, uint32_t use_count, struct error *error)
+                               const struct sister_room *room, struct resource_use *uses, uint32_t use_count,
+                               struct error *error)
 {
-    struct resource_use sister[SISTER_USES_MAX];
+    struct resource_use *sister = room->uses;
     for (uint32_t instance = 1; instance < request->instance_count; instance++) {
         const uint32_t *members = request->members + (size_t)instance * request->member_count;
         uint32_t within = request->kind == COLLECTIVE_SEND_RECV ? CLUSTER_ALL_NODES : node; /* pairs list both ends */
@@ -108,8 +131,8 @@ static enum status add_sisters(const struct cluster *cluster, const struct colle
         }
         uint32_t count = 0;
         double cap = 0;
-        TRY(footprint(cluster, request->kind, members, request->member_count, node, sister, SISTER_USES_MAX, &count,
-                      &cap, error));
+        TRY(footprint(cluster, request->kind, members, request->member_count, node, sister, room->use_max, &count, &cap,
+                      error));
         for (uint32_t i = 0, guess = 0; i < count; i++) {
             for (uint32_t step = 0; step < use_count;
                  step++, guess++) { /* sisters list their resources in the same order: the next one is the likely one */
@@ -207,23 +230,23 @@ enum status collective_cost(const struct cluster *cluster, const struct collecti
     time.transfer_s = fmax(time.transfer_s, cost->bus_bytes / limit - time.latency_s);
     double rate = cost->bus_bytes / time.transfer_s;
     cost->fullness = shape.node_count == 1 && on_direct_links(cluster, uses, count) ? fmin(1, rate / ring_cap) : 0;
-    double own[SISTER_USES_MAX];
+    struct sister_room room = { 0 };
     if (request->instance_count > 1) {
-        if (count > SISTER_USES_MAX) {
-            return error_set(error, STATUS_LIMIT, "sister groups on %u resources; at most %d", count, SISTER_USES_MAX);
+        TRY(sister_room_open(&room, use_max, uses, count, error));
+        enum status status = add_sisters(cluster, request, node, &room, uses, count, error);
+        if (status != STATUS_OK) {
+            free(room.uses);
+            return status;
         }
-        for (uint32_t i = 0; i < count; i++) {
-            own[i] = uses[i].coefficient;
-        }
-        TRY(add_sisters(cluster, request, node, uses, count, error));
     }
     /* What this group alone puts on a resource must not hold it below what was measured. */
     for (uint32_t i = 0; i < count; i++) {
         const struct resource *resource = &cluster->resources[uses[i].resource];
-        double mine = request->instance_count > 1 ? own[i] : uses[i].coefficient;
+        double mine = room.own != NULL ? room.own[i] : uses[i].coefficient;
         double scale = resource->kind == RESOURCE_FABRIC ? in_switch : 1;
         uses[i].coefficient *= fmin(scale, resource->capacity / (mine * rate));
     }
+    free(room.uses);
     cost->transfer_s = cost->bus_bytes / fmin(rate, cluster_uses_rate(cluster, uses, count));
     cost->alone_s = cost->latency_s + cost->transfer_s;
     cost->sm_fraction = sm_fraction(cluster->machine, request->bytes);

@@ -81,6 +81,8 @@ enum status galvatron_plan_file_load(struct galvatron_plan_file *plan, const cha
 enum status galvatron_plan_file_read(struct galvatron_plan_file *plan, const struct json *root, uint32_t gpus,
                                      uint32_t layers, struct arena *arena, struct error *error);
 void galvatron_plan_file_write(const struct galvatron_plan_file *plan, struct strbuf *out);
+/* "pp_deg" for plan->keys[i]. */
+const char *galvatron_plan_key_word(uint8_t key);
 /* Gives `plan` the keys of today's Galvatron, in its order: for plans that come from elsewhere. */
 void galvatron_plan_file_all_keys(struct galvatron_plan_file *plan);
 

@@ -38,6 +38,12 @@ static const char *const key_words[] = {
 #undef X
 };
 
+const char *galvatron_plan_key_word(uint8_t key)
+{
+    CHECK(key < KEY_COUNT);
+    return key_words[key];
+}
+
 static const char *const type_words[] = { "gpipe", "pipedream_flush" };
 static const char *const default_words[] = { "ddp", "zero2", "zero3" };
 

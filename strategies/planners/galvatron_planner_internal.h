@@ -1,10 +1,74 @@
-/* Between the galvatron_planner_*.c files: a scenario's profile for the presets, plans from what the search found. */
+/* Between the galvatron_planner_*.c files: a planner's call, a scenario's profile for the presets, plans from what the search found, the answer. */
 #ifndef MEMWALL_STRATEGIES_PLANNERS_GALVATRON_PLANNER_INTERNAL_H
 #define MEMWALL_STRATEGIES_PLANNERS_GALVATRON_PLANNER_INTERNAL_H
+
+#include <stdatomic.h>
 
 #include "strategies/planners/galvatron_planner_costs.h"
 #include "strategies/planners/galvatron_search.h"
 #include "strategies/planners/planner.h"
+
+enum galvatron_planner_preset { PRESET_MEMWALL, PRESET_V1, PRESET_G2, PRESET_HEAD };
+
+struct galvatron_planning;
+
+/* One budget's search: everything that a thread needs of its own. */
+struct galvatron_task {
+    struct galvatron_model_profile model;
+    struct galvatron_hardware_profile hardware;
+    struct galvatron_preset preset;
+    struct memwall_source memwall;
+    struct galvatron_source source;
+    struct galvatron_request request;
+    struct galvatron_result result;
+    struct galvatron_planning *planning;
+    struct error error;
+};
+
+/* One call of a planner. */
+struct galvatron_planning {
+    const struct planner_request *request;
+    struct planner_answer *answer;
+    enum galvatron_variant variant;
+    enum galvatron_planner_preset preset;
+    const char *preset_name;
+    uint32_t simulations_max;     /* of each budget */
+    struct galvatron_task *tasks; /* [budget_count] */
+    atomic_bool stop;
+};
+
+/* Tells the caller how far it is; false: stop. */
+bool galvatron_planner_look(const struct planner_request *request, const char *doing, uint32_t done, uint32_t total,
+                            double best_samples_per_s);
+
+/* Fills the answer from the tasks' results. With preset memwall the candidates of all variants and degrees are simulated and the fastest that fits the budget is the best; other presets stand for what
+ * the authors' search would say, whose choice is simulated but stays. */
+enum status galvatron_planner_answer(struct galvatron_planning *s, struct error *error);
+
+enum { GALVATRON_WHY_BYTES = 256 };
+
+/* One plan of a budget. */
+struct galvatron_pick {
+    const struct galvatron_candidate *candidate; /* NULL: of a preset, whose choice is not ours */
+    const struct galvatron_plan *found;
+    struct planner_choice choice;
+    char why[GALVATRON_WHY_BYTES]; /* there is no plan of ours; "" where there is */
+};
+
+struct galvatron_shortlist {
+    struct galvatron_pick *entries;
+    const struct galvatron_pick **order; /* best first */
+    uint32_t count;
+    double budget_bytes;
+    uint32_t searches; /* until something fitted by simulation */
+};
+
+/* Simulated, within the budget, and the host holds its part. */
+bool galvatron_choice_fits(const struct planner_choice *choice, double budget_bytes);
+/* Why the first of the list: result->best. */
+enum status galvatron_add_reasons(struct galvatron_planning *s, const struct galvatron_task *task,
+                                  struct planner_result *result, const struct galvatron_shortlist *list,
+                                  struct error *error);
 
 /* What Galvatron's profiler would have measured on the scenario, from its model graph and machine: for the presets v1, g2 and head where no table of the authors exists. Activations are those of the
  * scenario's software, times those of micro-batches of 8, links those of a 64 MiB all-reduce. STATUS_BAD_INPUT: GPUs that are not a power of two. */

@@ -99,6 +99,13 @@ static double other_mib(const void *context, uint32_t stage, const struct galvat
     double bytes = layer_runtime_bytes(scenario, first, setting->pipeline > 1), scratch;
     note(memwall, layer_cost_of(memwall->pieces, scenario, LAYER_TRANSFORMER, first, samples, &block, &error), &error);
     scratch = block.scratch_bytes;
+    if (setting->recompute) { /* what a recomputed layer rebuilds before its backward pass */
+        struct galvatron_strategy again = *first;
+        again.recompute = true;
+        note(memwall, layer_cost_of(memwall->pieces, scenario, LAYER_TRANSFORMER, &again, samples, &block, &error),
+             &error);
+        scratch = fmax(scratch, block.scratch_bytes);
+    }
     if (is_first) {
         note(memwall, layer_cost_of(memwall->pieces, scenario, LAYER_EMBEDDING, first, samples, &end, &error), &error);
         double live = galvatron_live_share(setting, 0) * setting->micro_batches;
@@ -108,7 +115,7 @@ static double other_mib(const void *context, uint32_t stage, const struct galvat
         note(memwall, layer_cost_of(memwall->pieces, scenario, LAYER_HEAD, first, samples, &end, &error), &error);
         double live = setting->one_f_one_b ? 1 : setting->micro_batches;
         bytes += end.state_bytes + end.held_bytes * live;
-        scratch = fmax(end.scratch_bytes, block.scratch_bytes - end.held_bytes);
+        scratch = fmax(end.scratch_bytes, scratch - end.held_bytes);
         if (setting->pipeline > 1 && scenario->model.tied_head) { /* its own copy of the table */
             bytes += (double)scenario->model.vocab * (double)scenario->model.hidden / first->tensor *
                      software_state_bytes(&scenario->software);

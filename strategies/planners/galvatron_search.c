@@ -10,7 +10,11 @@
 #include "sim/base/json.h"
 #include "strategies/planners/galvatron_internal.h"
 
-enum { STRATEGY_DEGREES = GALVATRON_DEGREES };
+enum {
+    STRATEGY_DEGREES = GALVATRON_DEGREES,
+    SEARCHES_MAX = GALVATRON_SPACE_COUNT + GALVATRON_VARIANT_COUNT,
+    CANDIDATES_MAX = SEARCHES_MAX * STRATEGY_DEGREES
+};
 
 static const double RESERVE_FROM_MIB = 20 * 1024; /* budgets above lose RESERVE_SHARE to the caching allocator (C.1) */
 static const double RESERVE_SHARE = 0.2;
@@ -22,7 +26,8 @@ struct search {
     struct galvatron_request rules;          /* of the variant under way */
     const char *variant;
     struct galvatron_result *result;
-    struct galvatron_plan by_degree[STRATEGY_DEGREES]; /* step_s 0: none */
+    struct galvatron_candidate own[STRATEGY_DEGREES];  /* of the variant under way; step_s 0: none */
+    struct galvatron_plan by_degree[STRATEGY_DEGREES]; /* of all variants so far */
     int64_t budget_mib;
     bool stop;
     double needs_mib; /* least budget that the first batch asks for */
@@ -115,19 +120,23 @@ static enum status keep_if_best(struct search *search, const struct galvatron_ca
                                 struct error *error)
 {
     struct galvatron_result *result = search->result;
-    struct galvatron_plan *degree = &search->by_degree[galvatron_log2(c->setting.pipeline)];
+    struct galvatron_candidate *own = &search->own[galvatron_log2(c->setting.pipeline)];
     double speed = c->setting.batch / trial->step_s;
-    if (degree->step_s > 0 && speed <= degree->samples_per_s) {
+    if (own->plan.step_s > 0 && speed <= own->plan.samples_per_s) {
         return STATUS_OK;
     }
-    TRY(keep_plan(search, c, trial, degree, error));
-    if (result->found && speed <= result->best.samples_per_s) {
-        return STATUS_OK;
+    TRY(keep_plan(search, c, trial, &own->plan, error));
+    own->has_unbalanced = anchor != NULL && anchor->fits;
+    if (own->has_unbalanced) {
+        TRY(keep_plan(search, c, anchor, &own->unbalanced, error));
     }
-    result->found = true;
-    result->best = *degree;
-    result->has_unbalanced = anchor != NULL && anchor->fits;
-    return result->has_unbalanced ? keep_plan(search, c, anchor, &result->unbalanced, error) : STATUS_OK;
+    if (!result->found || speed > result->best.samples_per_s) {
+        result->found = true;
+        result->best = own->plan;
+        result->has_unbalanced = own->has_unbalanced;
+        result->unbalanced = own->unbalanced;
+    }
+    return STATUS_OK;
 }
 
 /* One partition rule other than the bi-objective one. */
@@ -145,7 +154,7 @@ static bool cut(const struct search *search, const struct galvatron_case *c, uin
 static enum status search_partitions(struct search *search, struct galvatron_case *c, struct arena *arena, bool *fits,
                                      struct error *error)
 {
-    struct galvatron_result *result = search->result;
+    const struct galvatron_result *result = search->result;
     struct galvatron_trial trial, anchor;
     TRY(galvatron_trial_init(c, &trial, arena, error));
     TRY(galvatron_trial_init(c, &anchor, arena, error));
@@ -162,8 +171,10 @@ static enum status search_partitions(struct search *search, struct galvatron_cas
     search->needs_mib = fmin(search->needs_mib, galvatron_case_needs_mib(c, trial.partition));
     *fits = galvatron_case_fits(c, trial.partition);
     double bound = c->setting.batch / galvatron_case_bound_s(c);
-    if (result->found && bound * (1 + BOUND_MARGIN) < result->best.samples_per_s) {
-        result->skipped++;
+    double to_beat = search->request->candidates ? search->own[galvatron_log2(c->setting.pipeline)].plan.samples_per_s
+                                                 : result->best.samples_per_s;
+    if (to_beat > 0 && bound * (1 + BOUND_MARGIN) < to_beat) {
+        search->result->skipped++;
         return STATUS_OK;
     }
     if (balanced) {
@@ -231,6 +242,23 @@ static enum status search_degree(struct search *search, uint32_t batch, uint32_t
     return STATUS_OK;
 }
 
+/* What the variant has found joins the others'. */
+static void close_variant(struct search *search)
+{
+    struct galvatron_result *result = search->result;
+    for (uint32_t i = 0; i < STRATEGY_DEGREES; i++) {
+        const struct galvatron_candidate *own = &search->own[i];
+        if (own->plan.step_s > 0 && result->candidates != NULL) {
+            CHECK(result->candidate_count < CANDIDATES_MAX);
+            result->candidates[result->candidate_count++] = *own;
+        }
+        if (own->plan.step_s > 0 && !(own->plan.samples_per_s <= search->by_degree[i].samples_per_s)) {
+            search->by_degree[i] = own->plan;
+        }
+    }
+    memset(search->own, 0, sizeof search->own);
+}
+
 /* One variant: batches upwards until no degree fits. */
 static enum status search_variant(struct search *search, struct error *error)
 {
@@ -253,6 +281,7 @@ static enum status search_variant(struct search *search, struct error *error)
         }
         fits = fits || !any_tried;
     }
+    close_variant(search);
     return STATUS_OK;
 }
 
@@ -275,6 +304,7 @@ static enum status search_variants(struct search *search, struct error *error)
     return STATUS_OK;
 }
 
+/* Of equals the one with fewer stages. */
 static int faster_first(const void *a, const void *b)
 {
     const struct galvatron_plan *x = a, *y = b;
@@ -298,6 +328,19 @@ static enum status list_runners_up(struct search *search, struct error *error)
     }
     qsort(result->runners_up, result->runner_up_count, sizeof *result->runners_up, faster_first);
     return STATUS_OK;
+}
+
+/* Several variants may find the same plan speed: the first variant stays first. */
+static void sort_candidates(struct galvatron_result *result)
+{
+    for (uint32_t i = 1; i < result->candidate_count; i++) {
+        struct galvatron_candidate item = result->candidates[i];
+        uint32_t at = i;
+        for (; at > 0 && faster_first(&result->candidates[at - 1].plan, &item.plan) > 0; at--) {
+            result->candidates[at] = result->candidates[at - 1];
+        }
+        result->candidates[at] = item;
+    }
 }
 
 static enum status check_request(const struct galvatron_request *request, struct error *error)
@@ -333,6 +376,12 @@ enum status galvatron_search(const struct galvatron_request *request, struct gal
     double budget = request->budget_mib;
     bool reserved = request->reserve && budget > RESERVE_FROM_MIB;
     search.budget_mib = (int64_t)(reserved ? round(budget * (1 - RESERVE_SHARE)) : floor(budget));
+    if (request->candidates) {
+        result->candidates = arena_array(&result->arena, struct galvatron_candidate, CANDIDATES_MAX);
+        if (result->candidates == NULL) {
+            TRY_OR_FAIL(error_set(error, STATUS_NO_MEMORY, "no memory for %d candidates", CANDIDATES_MAX));
+        }
+    }
     if (request->include_variants) {
         TRY_OR_FAIL(search_variants(&search, error));
     }
@@ -348,6 +397,7 @@ enum status galvatron_search(const struct galvatron_request *request, struct gal
     result->interrupted = search.stop;
     if (result->found) {
         TRY_OR_FAIL(list_runners_up(&search, error));
+        sort_candidates(result);
     } else if (isfinite(search.needs_mib)) {
         double needs = search.needs_mib;
         bool above = request->reserve && needs > RESERVE_FROM_MIB;

@@ -63,6 +63,8 @@ struct galvatron_request {
     enum galvatron_micro_search micro;
     bool recompute, one_f_one_b;
     bool include_variants; /* also search every other space and variant and keep the best of all: galvatron-bmw */
+    /* Keep the best of every variant and degree too, for who judges them by other means (a simulation): none is then cut short by what another one has found. */
+    bool candidates;
     uint32_t tensor_max, pipeline_max;           /* 0: no limit */
     double budget_mib;                           /* of a device, context included */
     bool reserve;                                /* budgets above 20 GiB lose a fifth to the caching allocator (C.1) */
@@ -90,15 +92,23 @@ struct galvatron_plan {
     const char *found_by; /* variant or space whose search it was */
 };
 
+/* A plan, and the memory-balanced anchor that its balancing started from: the same batch, degree and micro-batches. Bi-objective partitions that fit before they were balanced only. */
+struct galvatron_candidate {
+    struct galvatron_plan plan;
+    bool has_unbalanced;
+    struct galvatron_plan unbalanced;
+};
+
 struct galvatron_result {
     bool found, interrupted;
     struct galvatron_plan best;
     struct galvatron_plan *runners_up; /* the best of every other pipeline degree, best first */
     uint32_t runner_up_count;
     bool has_unbalanced;
-    struct galvatron_plan
-        unbalanced;       /* best's batch and degree before balancing: the memory-balanced anchor; bi-objective only */
-    double largest_batch; /* the largest that fits */
+    struct galvatron_plan unbalanced;       /* of best */
+    struct galvatron_candidate *candidates; /* request.candidates: fastest first, best among them */
+    uint32_t candidate_count;
+    double largest_batch;       /* the largest that fits */
     double smallest_budget_mib; /* of the first batch, when nothing fits */
     uint64_t searches,
         skipped; /* dynamic programmes run; (batch, degree) pairs skipped since their unlimited optimum could not win */

@@ -45,6 +45,52 @@ static void print_simulated(struct json_writer *w, const char *key, const struct
     jw_end(w);
 }
 
+/* Runs of layers with one strategy. */
+static void print_splits(struct json_writer *w, const struct planner_choice *choice)
+{
+    jw_array(w, "splits");
+    for (uint32_t first = 0, end; first < choice->layer_count; first = end) {
+        for (end = first + 1; end < choice->layer_count && strcmp(choice->layers[end], choice->layers[first]) == 0;) {
+            end++;
+        }
+        jw_object(w, NULL);
+        jw_uint(w, "layers", end - first);
+        jw_string(w, "strategy", choice->layers[first]);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
+/* Null where layers differ: "splits" says it. */
+static void print_degree(struct json_writer *w, const char *key, bool differ, int64_t value)
+{
+    if (differ) {
+        jw_null(w, key);
+    } else {
+        jw_int(w, key, value);
+    }
+}
+
+static void print_plan_degrees(struct json_writer *w, const struct planner_choice *choice)
+{
+    const struct plan *plan = &choice->plan;
+    bool tensor = false, zero = false;
+    for (uint32_t i = 1; plan->layers != NULL && i < choice->layer_count; i++) {
+        tensor = tensor || plan->layers[i].tensor != plan->layers[0].tensor;
+        zero = zero || plan->layers[i].zero_stage != plan->layers[0].zero_stage;
+    }
+    const struct plan_layer of_plan = { .tensor = plan->tensor, .data = plan->data, .zero_stage = plan->zero_stage };
+    const struct plan_layer *first = plan->layers != NULL ? &plan->layers[0] : &of_plan;
+    print_degree(w, "tensor", tensor, first->tensor);
+    print_degree(w, "data", tensor, first->data);
+    print_degree(w, "micro_batch", tensor, plan->micro_batch * plan->data / first->data);
+    jw_int(w, "micro_batches", plan->micro_batches);
+    jw_int(w, "virtual_stages", plan->virtual_stages);
+    print_degree(w, "zero_stage", zero, first->zero_stage);
+    jw_bool(w, "sequence_parallel", plan->sequence_parallel);
+    jw_string(w, "pipeline_order", plan->order);
+}
+
 static void print_stages(struct json_writer *w, const char *key, const struct planner_stage *stages, uint32_t count)
 {
     jw_array(w, key);
@@ -68,16 +114,9 @@ static void print_choice(struct json_writer *w, const struct planner_choice *cho
     jw_int(w, "global_batch", choice->global_batch);
     jw_int(w, "pipeline", choice->pipeline);
     if (choice->has_plan) {
-        const struct plan *plan = &choice->plan;
-        jw_int(w, "tensor", plan->tensor);
-        jw_int(w, "data", plan->data);
-        jw_int(w, "micro_batch", plan->micro_batch);
-        jw_int(w, "micro_batches", plan->micro_batches);
-        jw_int(w, "virtual_stages", plan->virtual_stages);
-        jw_int(w, "zero_stage", plan->zero_stage);
-        jw_bool(w, "sequence_parallel", plan->sequence_parallel);
-        jw_string(w, "pipeline_order", plan->order);
+        print_plan_degrees(w, choice);
     }
+    print_splits(w, choice);
     print_simulated(w, "simulated", choice, budget_bytes);
 }
 
@@ -172,6 +211,10 @@ static void print_unbalanced(struct json_writer *w, const struct planner_result 
     jw_real(w, "step_time_s", result->unbalanced_step_time_s);
     jw_real(w, "alpha_t", result->unbalanced_alpha_t);
     jw_real(w, "alpha_m", result->unbalanced_alpha_m);
+    if (result->unbalanced_simulated.verdict == ORACLE_RAN) {
+        jw_real(w, "simulated_step_time_s", result->unbalanced_simulated.step_time_s);
+        jw_uint(w, "simulated_peak_bytes", result->unbalanced_simulated.peak_bytes);
+    }
     print_stages(w, "stages", result->unbalanced, result->unbalanced_count);
     jw_end(w);
 }

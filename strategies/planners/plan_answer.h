@@ -21,6 +21,16 @@ void plan_answer_json(const struct plan_answer_input *input, struct strbuf *out)
 /* The plan file of a result that was found and has a plan. */
 void plan_answer_file(const struct plan_answer_input *input, const struct planner_result *result, struct strbuf *out);
 
+/* Who made a plan file, and why so. */
+struct plan_origin {
+    const char *planner;
+    double budget_bytes, step_time_s; /* 0: no search for a budget made it */
+    const char *const *reasons;
+    uint32_t reason_count;
+};
+void plan_file_print(const struct scenario *scenario, const struct plan *chosen, const struct plan_origin *origin,
+                     struct strbuf *out);
+
 /* What a model and a machine are, by content: the same numbers, the same hash. */
 struct hash plan_model_hash(const struct model *model);
 struct hash plan_machine_hash(const struct machine *machine);

@@ -85,11 +85,11 @@ struct hash plan_machine_hash(const struct machine *machine)
 
 /* ---- writing ---- */
 
-void plan_answer_file(const struct plan_answer_input *input, const struct planner_result *result, struct strbuf *out)
+void plan_file_print(const struct scenario *scenario, const struct plan *chosen, const struct plan_origin *origin,
+                     struct strbuf *out)
 {
     struct strbuf plan = { 0 };
-    CHECK(result->found && result->best.has_plan);
-    plan_print_json(&result->best.plan, &input->scenario->model, &plan);
+    plan_print_json(chosen, &scenario->model, &plan);
     if (plan.failed) {
         out->failed = true;
         strbuf_free(&plan);
@@ -105,27 +105,40 @@ void plan_answer_file(const struct plan_answer_input *input, const struct planne
         end--;
     }
     char text[HASH_TEXT_BYTES];
-    struct hash model = plan_model_hash(&input->scenario->model),
-                machine = plan_machine_hash(&input->scenario->machine);
+    struct hash model = plan_model_hash(&scenario->model), machine = plan_machine_hash(&scenario->machine);
     strbuf_append_n(out, plan.text, end);
     strbuf_append(out, ",\n \"origin\": ");
     struct json_writer w = { .out = out, .compact = true };
     jw_object(&w, NULL);
-    jw_string(&w, "planner", input->planner->name);
+    jw_string(&w, "planner", origin->planner);
     jw_string(&w, "model_hash", hash_text(&model, text));
-    jw_string(&w, "machine", input->scenario->machine.name);
+    jw_string(&w, "machine", scenario->machine.name);
     jw_string(&w, "machine_hash", hash_text(&machine, text));
-    jw_real(&w, "budget_bytes", result->budget_bytes);
-    jw_real(&w, "step_time_s",
-            result->best.is_simulated ? result->best.simulated.step_time_s : result->best.step_time_s);
+    if (origin->budget_bytes > 0) {
+        jw_real(&w, "budget_bytes", origin->budget_bytes);
+        jw_real(&w, "step_time_s", origin->step_time_s);
+    }
     jw_array(&w, "reasons");
-    for (uint32_t i = 0; i < result->reason_count; i++) {
-        jw_string(&w, NULL, result->reasons[i]);
+    for (uint32_t i = 0; i < origin->reason_count; i++) {
+        jw_string(&w, NULL, origin->reasons[i]);
     }
     jw_end(&w);
     jw_end(&w);
     strbuf_append(out, "\n}\n");
     strbuf_free(&plan);
+}
+
+void plan_answer_file(const struct plan_answer_input *input, const struct planner_result *result, struct strbuf *out)
+{
+    const struct planner_choice *best = &result->best;
+    CHECK(result->found && best->has_plan);
+    const struct plan_origin origin = { .planner = input->planner->name,
+                                        .budget_bytes = result->budget_bytes,
+                                        .step_time_s =
+                                            best->is_simulated ? best->simulated.step_time_s : best->step_time_s,
+                                        .reasons = result->reasons,
+                                        .reason_count = result->reason_count };
+    plan_file_print(input->scenario, &best->plan, &origin, out);
 }
 
 /* ---- loading ---- */

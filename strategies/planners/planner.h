@@ -23,7 +23,7 @@
 #include "sim/plan/scenario.h"
 #include "strategies/planners/oracle.h"
 
-enum { PLANNER_ABI = 1, PLANNER_BUDGETS_MAX = 64, PLANNER_TOP_MAX = 1000 };
+enum { PLANNER_ABI = 1, PLANNER_BUDGETS_MAX = 64, PLANNER_TOP_MAX = 1000, PLANNER_PROFILES_MAX = 16 };
 
 /* A search under way. */
 struct planner_progress {
@@ -38,6 +38,8 @@ struct planner_request {
     const double *budgets_bytes;        /* of one device, everything included (context, communicators); rising or not */
     uint32_t budget_count;              /* 1 .. PLANNER_BUDGETS_MAX */
     struct parameter_values parameters; /* of the planner's table */
+    const char *const *profiles;        /* [profile_count] files of measured profiles, for planners that take some */
+    uint32_t profile_count;             /* 0 .. PLANNER_PROFILES_MAX */
     uint32_t threads;                   /* >= 1 */
     uint32_t top;                       /* runners-up wanted, 0 .. PLANNER_TOP_MAX */
     /* Called now and then from the calling thread, with best_samples_per_s as far as it is known; false: stop, the answer is the best so far. NULL: nobody listens. */
@@ -79,7 +81,8 @@ struct planner_result {
     struct planner_stage *unbalanced; /* the stages before balancing; NULL: nothing was balanced */
     uint32_t unbalanced_count;
     double unbalanced_alpha_t, unbalanced_alpha_m, unbalanced_step_time_s;
-    const char **reasons; /* sentences: what bound it, what the next best would have cost */
+    struct oracle_result unbalanced_simulated; /* verdict ORACLE_UNKNOWN: not simulated */
+    const char **reasons;                      /* sentences: what bound it, what the next best would have cost */
     uint32_t reason_count;
     double smallest_budget_bytes; /* when not found: what would do; 0: not known */
 };
@@ -100,6 +103,7 @@ struct planner {
     const char *name, *summary, *paper;
     const struct parameter *parameters;
     uint32_t parameter_count;
+    bool takes_profiles;
     enum status (*search)(const struct planner_request *request, struct planner_answer *answer, struct error *error);
 };
 

@@ -72,8 +72,13 @@ enum status planner_search(const struct planner *planner, const struct planner_r
 {
     CHECK(planner->abi == PLANNER_ABI && request->threads > 0);
     CHECK(request->budget_count > 0 && request->budget_count <= PLANNER_BUDGETS_MAX);
-    CHECK(request->top <= PLANNER_TOP_MAX);
+    CHECK(request->top <= PLANNER_TOP_MAX && request->profile_count <= PLANNER_PROFILES_MAX);
     *answer = (struct planner_answer){ 0 };
+    if (request->profile_count > 0 && !planner->takes_profiles) {
+        return error_at(error, STATUS_BAD_INPUT, "--profile", NULL,
+                        "planner %s takes no measured profiles: its costs are those of our model graph and machine",
+                        planner->name);
+    }
     TRY(check_layers(request, error));
     TRY(check_budgets(request, error));
     answer->results = arena_array(&answer->arena, struct planner_result, request->budget_count);

@@ -90,6 +90,55 @@ holds "^Budget"
 run 1 plan "$s" --set parallel.tensor=16
 complains "does not divide the number of gpus, 8"
 
+# ---- Galvatron: layers split differently, on several models and machines ----
+mixed=0
+while read -r model machine budget; do
+    printf '{ "schema": "memwall.scenario/1", "model": "%s", "machine": "%s", "training": { "global_batch": 64 } }\n' "$model" "$machine" >"$folder/m.json"
+    run 0 plan "$folder/m.json" --planner galvatron-bmw --budget-gib "$budget" --out "$folder/mixed.json" --json --quiet
+    cp "$folder/out" "$folder/answer.json"
+    run 0 run "$folder/m.json" --plan "$folder/mixed.json" --json --quiet
+    if command -v python3 >/dev/null; then
+        python3 - "$folder/answer.json" "$folder/out" "$folder/mixed.json" "$budget" <<'PY'
+import json, sys
+answer, ran, plan = (json.load(open(f)) for f in sys.argv[1:4])
+simulated = answer["simulated"]
+assert simulated["fits"] and ran["step_time_s"] == simulated["step_time_s"]
+assert max(d["peak_bytes"] for d in ran["devices"]) == simulated["peak_bytes"] <= float(sys.argv[4]) * 2**30
+assert any(r.startswith("cost model and simulator: ") for r in answer["reasons"])
+assert sum(s["layers"] for s in answer["splits"]) == len(answer["layers"])
+assert all(u["simulated"]["samples_per_s"] <= simulated["samples_per_s"] for u in answer["runners_up"] if u["simulated"] and u["simulated"]["fits"])
+mixed = "layers" in plan["parallel"]
+assert not mixed or answer["tensor"] is None or answer["zero_stage"] is None
+sys.exit(3 if mixed else 0)
+PY
+        code=$?
+        [ "$code" = 0 ] || [ "$code" = 3 ]
+        expect "  $model on $machine: run --plan takes the time and the bytes that plan said" $?
+        [ "$code" != 3 ] || mixed=$((mixed + 1))
+    fi
+done <<'CASES'
+gpt2-xl dgx-a100-40gb 10
+llama-2-7b dgx-a100-40gb 36
+vit-huge-32 box-8x-titan-rtx 6
+bert-huge-48 titan-rtx-8-galvatron 10
+CASES
+if command -v python3 >/dev/null; then
+    [ "$mixed" -ge 2 ]
+    expect "layers split differently in $mixed of these plans" $?
+fi
+run 0 plan "$s" --set model=gpt2-xl --set machine=dgx-a100-40gb --set training.global_batch=64 --planner galvatron-bmw --budget-gib 10 --quiet
+holds "1-1-8f-c 1-1-8-c"
+holds " 0-3 "
+# a mixed plan runs for real as well
+cat >"$folder/host.json" <<'JSON'
+{ "schema": "memwall.scenario/1", "machine": "example-host", "gpus": 2,
+  "model": { "family": "gpt", "layers": 4, "hidden": 64, "heads": 4, "ffn": 256, "vocab": 512, "max_sequence": 32 },
+  "training": { "sequence_length": 32, "micro_batch": 2, "global_batch": 8, "precision": "fp32" },
+  "parallel": { "data": 2, "layers": [ { "layers": 1, "tensor": 2 }, { "layers": 1, "zero_stage": 3 }, { "layers": 2, "recompute": "full" } ] } }
+JSON
+run 0 run "$folder/host.json" --executor host --check --json --quiet
+holds '"executor": "host"'
+
 # ---- max-batch ----
 run 0 plan "$s" --planner max-batch --set parallel.tensor=2 --json --quiet
 holds '"planner": "max-batch"'
