@@ -14,16 +14,17 @@ static bool run_text(struct report_run *run, const char *text)
 
 /* ---- CPU Adam ---- */
 
-/* Seconds of Adam for 1e9 parameters, on one GPU's host. */
-static double adam_s(const char *machine)
+/* Seconds of Adam for 1e9 parameters on all cores of a machine, each of its GPUs' processes with its share of them: the tables' Adam ran alone. */
+static double adam_s(const char *machine, int gpus)
 {
     static struct report_run run;
     char text[512];
     double parameters = 0, busy_s = 0;
     snprintf(text, sizeof text,
-             "{\"machine\": \"%s\", \"gpus\": 1, \"software\": \"deepspeed\", \"model\": \"gpt2-xl\","
+             "{\"machine\": \"%s\", \"gpus\": %d, \"software\": \"deepspeed\", \"model\": \"gpt2-xl\","
+             " \"training\": {\"micro_batch\": 1, \"global_batch\": %d}, \"parallel\": {\"zero_stage\": 2},"
              " \"recompute\": \"full\", \"memory_policy\": {\"name\": \"zero-offload\", \"preset\": \"paper\"}}",
-             machine);
+             machine, gpus, gpus);
     if (run_text(&run, text)) {
         for (uint32_t i = 0; i < run.schedule.op_count; i++) {
             if (run.schedule.ops[i].opcode == OP_HOST_OPTIMIZER) {
@@ -33,7 +34,7 @@ static double adam_s(const char *machine)
         }
     }
     report_run_free(&run);
-    return parameters > 0 ? busy_s * 1e9 / parameters : 0;
+    return parameters > 0 ? busy_s * 1e9 / (parameters * gpus) : 0;
 }
 
 static void test_adam(void)
@@ -41,15 +42,16 @@ static void test_adam(void)
     /* ZeRO-Offload's table (recalled, not read in a source) and the SuperOffload post's figure. */
     static const struct {
         const char *machine;
+        int gpus;
         uint32_t count;
         double billions[5], seconds[5];
     } hosts[] = {
-        { "dgx2-v100", 5, { 1, 2, 4, 8, 10 }, { 0.22, 0.51, 1.03, 2.41, 2.57 } },
-        { "gh200-1gpu", 4, { 1, 2, 4, 8 }, { 0.098, 0.198, 0.393, 0.769 } },
+        { "dgx2-v100", 16, 5, { 1, 2, 4, 8, 10 }, { 0.22, 0.51, 1.03, 2.41, 2.57 } },
+        { "gh200-1gpu", 1, 4, { 1, 2, 4, 8 }, { 0.098, 0.198, 0.393, 0.769 } },
     };
     printf("CPU Adam: machine, 1e9 parameters, measured s, simulated s, error\n");
     for (size_t h = 0; h < sizeof hosts / sizeof hosts[0]; h++) {
-        double each_s = adam_s(hosts[h].machine), sum = 0;
+        double each_s = adam_s(hosts[h].machine, hosts[h].gpus), sum = 0;
         for (uint32_t i = 0; i < hosts[h].count; i++) {
             double simulated = each_s * hosts[h].billions[i], error = simulated / hosts[h].seconds[i] - 1;
             printf("  %-12s %4.0f  %6.3f  %6.3f  %+5.1f %%\n", hosts[h].machine, hosts[h].billions[i],
@@ -67,18 +69,19 @@ struct phases {
     double forward, backward, gradients, step, iteration;
 };
 
-/* 50 layers of 4096, 32 heads, batch 10, checkpointing; gradients as fp32, new weights up tile by tile, as DeepSpeed's code of 2020 (facts C.1); its kernels were not fused (recalled). */
-static bool tutorial(const char *adam, struct phases *out)
+/* The tutorial's script and configuration (DeepSpeedExamples, Megatron-LM/scripts/ds_zero-offload_10B_*): 50 layers of 4096, 32 heads, batch 10; buckets of 5e7, no overlap_comm,
+ * cpu_checkpointing; a model without fused kernels (mpu/transformer.py); gradients down and weights up as fp32, as DeepSpeed's code of 2020. */
+static bool tutorial(struct phases *out)
 {
     static struct report_run run;
-    char text[1024];
-    snprintf(text, sizeof text,
-             "{\"machine\": {\"base\": \"dgx2-v100\"%s}, \"gpus\": 1,"
-             " \"software\": {\"base\": \"deepspeed\", \"kernels\": {\"fused\": false}},"
-             " \"model\": {\"family\": \"gpt\", \"layers\": 50, \"hidden\": 4096, \"heads\": 32, \"ffn\": 16384,"
-             " \"vocab\": 50257, \"max_sequence\": 1024}, \"training\": {\"micro_batch\": 10, \"global_batch\": 10},"
-             " \"recompute\": \"full\", \"memory_policy\": {\"name\": \"zero-offload\", \"upload\": \"tiled\"}}",
-             adam);
+    static const char text[] =
+        "{\"machine\": \"dgx2-v100\", \"gpus\": 1,"
+        " \"software\": {\"base\": \"deepspeed\", \"kernels\": {\"fused\": false}},"
+        " \"model\": {\"family\": \"gpt\", \"layers\": 50, \"hidden\": 4096, \"heads\": 32, \"ffn\": 16384,"
+        " \"vocab\": 50257, \"max_sequence\": 1024}, \"training\": {\"micro_batch\": 10, \"global_batch\": 10},"
+        " \"recompute\": \"full\", \"memory_policy\": {\"name\": \"zero-offload\", \"upload\": \"tiled\","
+        " \"uploaded_bytes\": 4, \"overlap_gradients\": false, \"bucket_elements\": 50000000,"
+        " \"checkpoints_on_host\": true}}";
     if (!run_text(&run, text)) {
         return false;
     }
@@ -99,32 +102,30 @@ static bool tutorial(const char *adam, struct phases *out)
     return true;
 }
 
-static void print_phase(const char *name, double least, double most, double a, double b)
+static void print_phase(const char *name, double least, double most, double simulated)
 {
     double middle = (least + most) / 2;
-    printf("  %-12s %6.2f to %5.2f   %6.2f (%+4.0f %%)   %6.2f (%+4.0f %%)\n", name, least, most, a,
-           100 * (a / middle - 1), b, 100 * (b / middle - 1));
+    printf("  %-12s %6.2f to %5.2f   %6.2f (%+4.0f %%)\n", name, least, most, simulated,
+           100 * (simulated / middle - 1));
 }
 
 static void test_tutorial(void)
 {
-    struct phases machine, slow;
-    /* 11.6e9 parameters in 8.2 s, the rate that DeepSpeed PR 735 prints for the same code, over this machine's 24 cores of a socket. */
-    char adam[96];
-    snprintf(adam, sizeof adam, ", \"host\": {\"adam_Gparameters_per_s_core\": %.6f}", 11.6 / 8.2 / 24);
-    if (!tutorial("", &machine) || !tutorial(adam, &slow)) {
+    struct phases got;
+    if (!tutorial(&got)) {
         return;
     }
-    printf("10.3B on one V100-32GB: phase, log s, simulated with the machine's Adam, with that of PR 735\n");
-    print_phase("forward", 6.08, 6.38, machine.forward, slow.forward);
-    print_phase("backward", 11.77, 12.64, machine.backward, slow.backward);
-    print_phase("gradients", 1.11, 1.16, machine.gradients, slow.gradients);
-    print_phase("step", 6.22, 6.48, machine.step, slow.step);
-    print_phase("iteration", 25.68, 26.76, machine.iteration, slow.iteration);
-    /* The log's forward takes twice what the GPU model says, and its Adam twice the paper's own table; with Adam as measured in PR 735 step and iteration hold. */
-    EXPECT_REAL(slow.step, (6.22 + 6.48) / 2, 0.2);
-    EXPECT_REAL(slow.iteration, (25.68 + 26.76) / 2, 0.2);
-    EXPECT_REAL(machine.backward, (11.77 + 12.64) / 2, 0.3);
+    printf("10.3B on one V100-32GB: phase, log s, simulated\n");
+    print_phase("forward", 6.08, 6.38, got.forward);
+    print_phase("backward", 11.77, 12.64, got.backward);
+    print_phase("gradients", 1.11, 1.16, got.gradients);
+    print_phase("step", 6.22, 6.48, got.step);
+    print_phase("iteration", 25.68, 26.76, got.iteration);
+    /* Wanted is the iteration. In the forward the log spends 2.4 s more: each step DeepSpeed saves 4.2 GB of activations into newly allocated host memory, whose pages the kernel makes
+     * at their first touch; that is not modelled. The gradients' pass runs at Adam's rate here, in truth at the memory's. */
+    EXPECT_REAL(got.iteration, (25.68 + 26.76) / 2, 0.2);
+    EXPECT_REAL(got.backward, (11.77 + 12.64) / 2, 0.2);
+    EXPECT_REAL(got.step, (6.22 + 6.48) / 2, 0.2);
 }
 
 /* ---- the largest model of a ladder ---- */

@@ -13,6 +13,7 @@
 #include "sim/base/json_write.h"
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
+#include "sim/model/ladder.h"
 #include "sim/model/model.h"
 #include "sim/plan/scenario.h"
 #include "sim/report/text_table.h"
@@ -113,6 +114,39 @@ static enum status list_models(struct lister *l)
         }
         text_table_cell(l->table, "%" PRId64, model_parameters(&m));
         text_table_cell(l->table, "%s", m.source);
+    }
+    return STATUS_OK;
+}
+
+/* ---- ladders ---- */
+
+static enum status list_ladders(struct lister *l)
+{
+    static const char *const names[] = { "name", "models", "source" };
+    if (l->table != NULL) {
+        head(l->table, 3, 0, names);
+        l->table->last_width = 72;
+    }
+    for (uint32_t i = 0; i < model_ladder_count(); i++) {
+        const struct model_ladder *ladder = model_ladder_get(i);
+        if (l->json != NULL) {
+            jw_object(l->json, NULL);
+            jw_string(l->json, "name", ladder->name);
+            jw_array(l->json, "models");
+        } else {
+            text_table_cell(l->table, "%s", ladder->name);
+            text_table_cell(l->table, "%u: %s to %s", ladder->count, ladder->models[0],
+                            ladder->models[ladder->count - 1]);
+            text_table_cell(l->table, "%s", ladder->source);
+        }
+        for (uint32_t m = 0; l->json != NULL && m < ladder->count; m++) {
+            jw_string(l->json, NULL, ladder->models[m]);
+        }
+        if (l->json != NULL) {
+            jw_end(l->json);
+            jw_string(l->json, "source", ladder->source);
+            jw_end(l->json);
+        }
     }
     return STATUS_OK;
 }
@@ -668,6 +702,7 @@ static const struct topic {
     enum status (*list)(struct lister *lister);
 } TOPICS[] = {
     { "models", "the model library", list_models },
+    { "ladders", "models that grow step by step, for memwall fit --models", list_ladders },
     { "machines", "the machine library", list_machines },
     { "software", "software stacks", list_software },
     { "orders", "pipeline orders", list_orders },

@@ -32,6 +32,8 @@ struct library_row {
     "Radford et al. 2019 (GPT-2); sizes of the released checkpoints (huggingface openai-community/gpt2*)"
 #define SC21_SOURCE        "Narayanan et al. 2021 (SC21), table 1; vocabulary 51200, sequence 2048"
 #define KORTHIKANTI_SOURCE "Korthikanti et al. 2022, table 3; vocabulary 51200, sequence 2048"
+#define PATRICKSTAR_30B_SOURCE                                                                                         \
+    "layers and hidden of its authors' DeepSpeed script: feifeibear/DeepSpeedZeRO3Benchmark ds_pretrain_gpt2-zero3.sh"
 #define PATRICKSTAR_SOURCE "PatrickStar examples/model_builder.py (BertForSequenceClassification, vocabulary 30522)"
 #define BERT_SOURCE        "Devlin et al. 2019; huggingface google-bert/bert-*-uncased"
 #define GALVATRON_SOURCE   "Galvatron meta_configs; Galvatron-BMW (TKDE 2024), table of models"
@@ -75,6 +77,7 @@ struct library_row {
     X("gpt3_15b", KIND_BERT_CLASSIFY, 78, 4096, 16, 16, 16384, 30522, 1024, 15.85e9, PATRICKSTAR_SOURCE)               \
     X("gpt3_18b", KIND_BERT_CLASSIFY, 90, 4096, 16, 16, 16384, 30522, 1024, 18.27e9, PATRICKSTAR_SOURCE)               \
     X("gpt_ds_20b", KIND_BERT_CLASSIFY, 25, 8192, 16, 16, 32768, 30522, 1024, 20.46e9, PATRICKSTAR_SOURCE)             \
+    X("gpt_ds_30b", KIND_BERT_CLASSIFY, 37, 8192, 16, 16, 32768, 30522, 1024, 30.13e9, PATRICKSTAR_30B_SOURCE)         \
     X("gpt_ds_40b", KIND_BERT_CLASSIFY, 50, 8192, 16, 16, 32768, 30522, 1024, 40.60e9, PATRICKSTAR_SOURCE)             \
     X("gpt_ds_50b", KIND_BERT_CLASSIFY, 62, 8192, 16, 16, 32768, 30522, 1024, 50.26e9, PATRICKSTAR_SOURCE)             \
     X("gpt_ds_60b", KIND_BERT_CLASSIFY, 75, 8192, 16, 16, 32768, 30522, 1024, 60.73e9, PATRICKSTAR_SOURCE)             \

@@ -7,9 +7,9 @@
 
 /* GPT2small is left out: its sequence is 128, all others' 1024. */
 static const char *const patrickstar[] = {
-    "gpt2_1b",    "gpt2_2b",    "gpt2_4b",    "gpt3_6b",    "gpt3_8b",  "gpt3_10b",
-    "gpt3_11b",   "gpt3_12b",   "gpt3_13b",   "gpt3_15b",   "gpt3_18b", "gpt_ds_20b",
-    "gpt_ds_40b", "gpt_ds_50b", "gpt_ds_60b", "gpt_ds_68b", "gpt_175b",
+    "gpt2_1b",    "gpt2_2b",    "gpt2_4b",    "gpt3_6b",    "gpt3_8b",    "gpt3_10b",
+    "gpt3_11b",   "gpt3_12b",   "gpt3_13b",   "gpt3_15b",   "gpt3_18b",   "gpt_ds_20b",
+    "gpt_ds_30b", "gpt_ds_40b", "gpt_ds_50b", "gpt_ds_60b", "gpt_ds_68b", "gpt_175b",
 };
 
 static const char *const sc21[] = {

@@ -209,8 +209,8 @@ static enum status read_offload(struct reader *r, const struct json *zero, const
     if (strcmp(key, "offload_optimizer") == 0) {
         TRY(take(r, &section, "ratio", &at));
         TRY(json_real_or(&section, "ratio", 0, 1, 1, &offload->ratio, r->error));
-        TRY(take_bool(r, &section, "pin_memory", &offload->pin_memory));
     }
+    TRY(take_bool(r, &section, "pin_memory", &offload->pin_memory));
     if (offload->tier == TIER_NVME && strcmp(key, "offload_optimizer") == 0) {
         TRY(take_bool(r, &section, "pipeline_read", &offload->pipeline_read));
         TRY(take_bool(r, &section, "pipeline_write", &offload->pipeline_write));
@@ -352,6 +352,8 @@ static void write_stage3_policy(struct json_writer *w, const struct config *c)
     jw_int(w, "buffer_elements", c->parameters.buffer_size);
     jw_bool(w, "pipeline_read", c->optimizer.pipeline_read);
     jw_bool(w, "pipeline_write", c->optimizer.pipeline_write);
+    jw_bool(w, "pinned_weights", c->parameters.pin_memory);
+    jw_bool(w, "pinned_gradients", c->optimizer.pin_memory);
 }
 
 static void write_policy(struct json_writer *w, const struct config *c)

@@ -20,7 +20,6 @@ static const struct {
     { "$.zero_optimization.round_robin_gradients", "copies of all ranks run at once, as with it" },
     { "$.zero_optimization.offload_optimizer.nvme_path", "the drives of a server are one striped set" },
     { "$.zero_optimization.offload_param.nvme_path", "the drives of a server are one striped set" },
-    { "$.zero_optimization.offload_param.pin_memory", "weights in host memory are page-locked" },
     { "$.zero_optimization.offload_optimizer.buffer_count", "a sub-group takes one buffer of each state" },
     { "$.zero_optimization.offload_param.max_in_cpu", "weights on drives stay there between passes" },
     { "$.activation_checkpointing.cpu_checkpointing", "without offload_optimizer checkpoints stay on the device" },

@@ -63,7 +63,7 @@ static const struct parameter PARAMETERS[PS_PARAMETER_COUNT] = {
     BOOL(PS_ACTIVATION_OFFLOAD, "activation_offload", 0,
          "saved activations of blocks wait for their backward on the host"),
     BOOL(PS_ASYNCHRONOUS, "asynchronous_copies", 0,
-         "chunks move beside the pass before; false: the host waits for every move"),
+         "chunks move beside the pass before (preset paper: in Adam too); false: the host waits for every move"),
     INT(PS_PREFETCH, "prefetch", 1000, 0, "passes",
         "bring own chunks up, and gather those of others, that many passes ahead where what leaves is needed later; 0: "
         "never, as the authors; built without folding, gathers are not prefetched: ranks might not agree on their "

@@ -194,11 +194,19 @@ static void remember_adam(struct ps_state *state, uint32_t op)
     state->adam_end[0] = op;
 }
 
+/* One update after the other in one thread (E.12): the authors' copies of gradients and parameters in Adam block it even where chunks move asynchronously (ops/chunk_io_buff.py).
+ * Else all behind the last gradient, and two gradients are on their way at a time. */
+static bool serial_adam(const struct lowering *lowering)
+{
+    return !ps_on(lowering, PS_ASYNCHRONOUS) ||
+           (enum chunk_preset)lower_policy_parameter(lowering, PS_PRESET) == CHUNK_CODE;
+}
+
 uint32_t ps_host_update(struct lowering *lowering, const struct walk_action *action, uint32_t states, uint32_t after)
 {
     struct ps_state *state = ps_state(lowering);
     struct builder *builder = lower_builder(lowering);
-    bool serial = !ps_on(lowering, PS_ASYNCHRONOUS); /* else two gradients are on their way at a time */
+    bool serial = serial_adam(lowering);
     double parameters = filled_elements(state, action->slot);
     double chunk = walk_slot_bytes(&state->layout, action->slot);
     uint32_t staging = SCHED_NONE, down = SCHED_NONE, moved = state->last_down, up = SCHED_NONE;
@@ -254,10 +262,9 @@ static uint32_t device_update(struct lowering *lowering, struct ps_state *state,
     return lower_copy_to_host(lowering, chunk, false, update, SCHED_NONE, fp16);
 }
 
-/* One update after the other in one thread (E.12), or all behind the last gradient. */
 static uint32_t adam_after(const struct lowering *lowering, const struct ps_state *state)
 {
-    return ps_on(lowering, PS_ASYNCHRONOUS) ? state->pass_end[0] : state->chain;
+    return serial_adam(lowering) ? state->chain : state->pass_end[0];
 }
 
 /* ---- in order ---- */

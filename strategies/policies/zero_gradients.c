@@ -20,13 +20,18 @@ static bool leaves(struct lowering *lowering, const struct lower_layer *layer)
     return layer->owned_parameters > 0 && !zero_state_of(lowering)->layers[layer->index].on_device;
 }
 
+static bool pageable(const struct zero_state *state)
+{
+    return state->options.gradients == SPACE_HOST;
+}
+
 /* The stored sum comes up before the new gradient is added to it. Returns the copy. */
 static uint32_t fetch_sum(struct lowering *lowering, double bytes, uint32_t *sum)
 {
     struct zero_state *state = zero_state_of(lowering);
     const struct zero_bucket *bucket = &state->bucket;
     *sum = lower_buffer(lowering, SPACE_DEVICE, bytes, BUFFER_GRADIENT, 0, "stored sum of gradients");
-    uint32_t op = lower_copy_to_device(lowering, bytes, false, bucket->after_op, *sum, SCHED_NONE);
+    uint32_t op = lower_copy_to_device(lowering, bytes, pageable(state), bucket->after_op, *sum, SCHED_NONE);
     for (uint32_t i = 0; i < bucket->count; i++) {
         builder_depends(lower_builder(lowering), state->layers[bucket->layers[i]].arrival);
     }
@@ -65,7 +70,7 @@ void zero_gradients_flush(struct lowering *lowering)
         stage =
             lower_buffer(lowering, SPACE_PINNED, bytes, BUFFER_COMMUNICATION, 0, "gradients on their way to drives");
     }
-    uint32_t op = lower_copy_to_host(lowering, bytes, false, after, stage, sum);
+    uint32_t op = lower_copy_to_host(lowering, bytes, !stored && pageable(state), after, stage, sum);
     for (uint32_t i = 0; i < bucket->count; i++) {
         struct zero_layer *layer = &state->layers[bucket->layers[i]];
         if (layer->gradient != SCHED_NONE) {

@@ -16,7 +16,9 @@ enum {
     DRIVE_BUFFERS,
     DRIVE_BUFFER_ELEMENTS,
     PIPELINE_READ,
-    PIPELINE_WRITE
+    PIPELINE_WRITE,
+    PINNED_WEIGHTS,
+    PINNED_GRADIENTS
 };
 
 static const char *const TIER_WORDS[] = { "device", "host", "nvme", NULL };
@@ -29,9 +31,9 @@ enum { STATE_TIER_HOST, STATE_TIER_NVME };
         .name = (name_), .type = PARAMETER_INT, .unit = (unit_), .minimum = (least), .maximum = (most),                \
         .fallback = (fallback_), .help = (help_)                                                                       \
     }
-#define FLAG_PARAMETER(name_, help_)                                                                                   \
+#define FLAG_PARAMETER(name_, fallback_, help_)                                                                        \
     {                                                                                                                  \
-        .name = (name_), .type = PARAMETER_BOOL, .unit = "", .fallback = 0, .help = (help_)                            \
+        .name = (name_), .type = PARAMETER_BOOL, .unit = "", .fallback = (fallback_), .help = (help_)                  \
     }
 /* One table; the two policies differ in where things live unless told otherwise. Defaults: DeepSpeed zero/config.py, swap_tensor (facts C.8). */
 #define TABLE(tier, state_tier)                                                                                        \
@@ -59,8 +61,14 @@ enum { STATE_TIER_HOST, STATE_TIER_NVME };
         COUNT_PARAMETER("sub_group_elements", 1, 1e15, 1e9, "parameters", "Adam updates so many at a time"),           \
         COUNT_PARAMETER("buffer_count", 1, ZERO_STAGES_MAX, 5, "", "pinned staging buffers for weights from drives"),  \
         COUNT_PARAMETER("buffer_elements", 1, 1e12, 1e8, "parameters", "size of each"),                                \
-        FLAG_PARAMETER("pipeline_read", "drives: the next sub-group is read beside Adam"),                             \
-        FLAG_PARAMETER("pipeline_write", "drives: the last sub-group is written beside Adam")
+        FLAG_PARAMETER("pipeline_read", 0, "drives: the next sub-group is read beside Adam"),                          \
+        FLAG_PARAMETER("pipeline_write", 0, "drives: the last sub-group is written beside Adam"),                      \
+        FLAG_PARAMETER("pinned_weights", 1,                                                                            \
+                       "page-lock weights in host memory; false: copies of pageable memory, DeepSpeed's default "      \
+                       "(offload_param.pin_memory)"),                                                                  \
+        FLAG_PARAMETER("pinned_gradients", 1,                                                                          \
+                       "page-lock gradients in host memory; false: copies to pageable memory, DeepSpeed's default "    \
+                       "(offload_optimizer.pin_memory)")
 
 static const struct parameter OFFLOAD_PARAMETERS[] = { TABLE(TIER_HOST, STATE_TIER_HOST) };
 static const struct parameter INFINITY_PARAMETERS[] = { TABLE(TIER_NVME, STATE_TIER_NVME) };
@@ -71,6 +79,13 @@ static struct zero_options options_of(const double *values)
     static const enum space_kind tiers[] = { SPACE_DEVICE, SPACE_PINNED, SPACE_STORAGE };
     struct zero_options options = zero_shared_options(values);
     options.weights = tiers[(int)values[PARAMETERS_ON]];
+    if (options.weights == SPACE_PINNED && values[PINNED_WEIGHTS] < 0.5) {
+        options.weights = SPACE_HOST;
+    }
+    if (values[PINNED_GRADIENTS] < 0.5) {
+        options.gradients = SPACE_HOST;
+        options.overlap_gradients = false; /* the host thread is in such a copy until it ends, and issues no backward */
+    }
     options.states = (int)values[OPTIMIZER_ON] == STATE_TIER_NVME ? SPACE_STORAGE : options.states;
     options.tile_elements = options.scratch_elements = values[SUB_GROUP];
     options.prefetch_elements = values[PREFETCH_ELEMENTS];

@@ -70,7 +70,7 @@ enum space_kind zero_place(struct lowering *lowering, const struct zero_options 
         return SPACE_DEVICE;
     }
     if (buffer_class == BUFFER_GRADIENT) {
-        return zero_states_on_drives(options) ? SPACE_STORAGE : SPACE_PINNED;
+        return zero_states_on_drives(options) ? SPACE_STORAGE : options->gradients;
     }
     return options->states;
 }
@@ -128,6 +128,12 @@ static double pinned_block(struct lowering *lowering, double bytes)
     return bytes;
 }
 
+/* One flat block of any kind of host memory. */
+static double host_block(struct lowering *lowering, enum space_kind kind, double bytes)
+{
+    return kind == SPACE_PINNED ? pinned_block(lowering, bytes) : bytes;
+}
+
 static void hold_gradients(struct lowering *lowering)
 {
     const struct zero_state *state = zero_state_of(lowering);
@@ -136,18 +142,16 @@ static void hold_gradients(struct lowering *lowering)
     double parameters = state->host_parameters, each = request->software->gradient_bytes;
     /* zero_place put `each` bytes of a parameter into the layers' gradient buffers, if these leave the device. */
     double held = zero_gradients_leave(lowering) ? each : 0;
-    enum space_kind kind = zero_states_on_drives(o) ? SPACE_STORAGE : SPACE_PINNED;
+    enum space_kind kind = zero_states_on_drives(o) ? SPACE_STORAGE : o->gradients;
     hold(lowering, kind, parameters * (o->sent_gradient_bytes - held), BUFFER_GRADIENT,
          held > 0 ? "gradients beyond 16 bits" : "gradients for the host");
-    if (kind == SPACE_PINNED) {
-        pinned_block(lowering, parameters * o->sent_gradient_bytes);
-    }
+    host_block(lowering, kind, parameters * o->sent_gradient_bytes);
     if (o->delayed) {
-        hold(lowering, kind, pinned_block(lowering, parameters * o->sent_gradient_bytes), BUFFER_GRADIENT,
+        hold(lowering, kind, host_block(lowering, kind, parameters * o->sent_gradient_bytes), BUFFER_GRADIENT,
              "gradients of the step before");
     }
     if (request->plan->micro_batches > 1 && zero_gradients_leave(lowering) && each < o->sent_gradient_bytes) {
-        hold(lowering, SPACE_PINNED, pinned_block(lowering, parameters * each), BUFFER_GRADIENT,
+        hold(lowering, o->gradients, host_block(lowering, o->gradients, parameters * each), BUFFER_GRADIENT,
              "sum of the micro-batches' gradients");
     }
 }
@@ -166,7 +170,7 @@ static void hold_weights(struct lowering *lowering)
         hold(lowering, SPACE_PINNED, stage * o->weight_stages, BUFFER_COMMUNICATION, "staging of weights from drives");
     } else if (o->weights == SPACE_PINNED) {
         pinned_block(lowering, (state->host_parameters + state->device_parameters) * each);
-    } else if (o->weights == SPACE_DEVICE && !o->tiled) {
+    } else if (o->weights == SPACE_DEVICE && !o->tiled && !zero_casts_on_device(o)) {
         hold(lowering, SPACE_PINNED, pinned_block(lowering, state->host_parameters * each), BUFFER_COMMUNICATION,
              "new weights on their way up");
     }

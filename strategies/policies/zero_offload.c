@@ -7,7 +7,7 @@
 #include "strategies/policies/zero_offload_state.h"
 #include "strategies/policies/zero_parameters.h"
 
-enum { TILE_ELEMENTS = ZERO_SHARED_COUNT, UPLOAD, DELAYED };
+enum { TILE_ELEMENTS = ZERO_SHARED_COUNT, UPLOAD, DELAYED, UPLOADED_BYTES };
 static const char *const UPLOAD_WORDS[] = { "preset", "tiled", "serial", NULL };
 enum { UPLOAD_PRESET, UPLOAD_TILED, UPLOAD_SERIAL };
 
@@ -33,6 +33,14 @@ static const struct parameter PARAMETERS[] = {
       .fallback = 0,
       .help = "one-step delayed update: Adam over the gradients of the step before runs beside this step's forward and "
               "backward" },
+    { .name = "uploaded_bytes",
+      .type = PARAMETER_INT,
+      .unit = "bytes",
+      .minimum = 2,
+      .maximum = 4,
+      .fallback = 2,
+      .help = "of a parameter's new weight on its way up: 2; 4: fp32, cast on the device, as DeepSpeed's code of 2020 "
+              "(tiled) and of 2024 (serial)" },
 };
 enum { PARAMETER_COUNT = sizeof PARAMETERS / sizeof PARAMETERS[0] };
 
@@ -43,6 +51,7 @@ static struct zero_options options_of(const double *values)
         values[UPLOAD] == UPLOAD_PRESET ? !options.code : values[UPLOAD] == UPLOAD_TILED; /* words are small integers */
     options.tile_elements = values[TILE_ELEMENTS];
     options.delayed = values[DELAYED] > 0.5;
+    options.uploaded_bytes = values[UPLOADED_BYTES];
     options.weights = SPACE_DEVICE;
     return options;
 }
@@ -57,6 +66,11 @@ static enum status check(const struct lower_request *request, struct error *erro
     const struct plan *plan = request->plan;
     const struct zero_options o = options_of(plan->policy_parameters.value);
     TRY(zero_check_shared(request, "zero-offload", error));
+    if (o.uploaded_bytes > 2 && (o.uploaded_bytes < 4 || o.delayed)) {
+        return error_at(error, STATUS_BAD_INPUT, NULL, "$.memory_policy.uploaded_bytes",
+                        "%g bytes of a new weight%s: allowed are 2, or 4 without a delayed update", o.uploaded_bytes,
+                        o.delayed ? " of a delayed update" : "");
+    }
     if (plan->zero_stage == 3) {
         return error_at(error, STATUS_BAD_INPUT, NULL, "$.parallel.zero_stage",
                         "zero-offload keeps whole weights on every device: with zero_stage 3 take the policy "

@@ -33,6 +33,8 @@ struct zero_options {
     double initialise_bytes;         /* of a parameter of the whole model, on each rank, before the states exist */
     bool checkpoints_on_host;        /* saved activations of layers wait for their backward there */
     enum space_kind states, weights; /* where optimizer states and weights live */
+    enum space_kind gradients;       /* of host memory that takes them: SPACE_PINNED, or pageable SPACE_HOST */
+    double uploaded_bytes;           /* of a parameter's new weight on its way up: 2, or 4 and cast on the device */
     /* fetching weights (ZeRO-3) */
     double prefetch_elements, persistent_elements, live_elements, reuse_elements;
     /* drives */
@@ -100,6 +102,11 @@ static inline bool zero_fetches(const struct zero_options *options)
 static inline bool zero_states_on_drives(const struct zero_options *options)
 {
     return options->states == SPACE_STORAGE;
+}
+/* New weights come up as fp32. */
+static inline bool zero_casts_on_device(const struct zero_options *options)
+{
+    return options->uploaded_bytes > 2;
 }
 /* Gradients of a pass leave the device, each micro-batch anew. Under ZeRO-1 with several devices they are summed there. */
 bool zero_gradients_leave(struct lowering *lowering);

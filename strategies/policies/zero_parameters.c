@@ -26,6 +26,8 @@ struct zero_options zero_shared_options(const double *values)
         .checkpoints_on_host = values[ZERO_CHECKPOINTS_ON_HOST] > 0.5,
         .states = values[ZERO_PINNED_STATES] > 0.5 ? SPACE_PINNED : SPACE_HOST,
         .weights = SPACE_DEVICE,
+        .gradients = SPACE_PINNED,
+        .uploaded_bytes = 2,
     };
 }
 

@@ -15,7 +15,8 @@ static const double CAST_BYTES = 4 + 2;
 static const double STATE_NUMBERS = 4;
 static const double NUMBER_BYTES = 4;
 
-/* While its tile is updated or goes up, the new weights lie in one of two pinned buffers (Ren et al., section 5). */
+/* While its tile is updated or goes up, the new weights lie in one of two pinned buffers (Ren et al., section 5). DeepSpeed of 2020 keeps them there in fp32, and a kernel reads them
+ * across PCIe and casts them (csrc/adam/cpu_adam.cpp, custom_cuda_kernel.cu at 059f6aab): uploaded_bytes 4. */
 enum { TILE_BUFFERS = 2 };
 
 struct tiles {
@@ -47,7 +48,7 @@ static void update_tiled(struct lowering *lowering, uint32_t after_op)
     struct tiles tiles = tiles_of(state);
     uint32_t uploads[TILE_BUFFERS] = { SCHED_NONE, SCHED_NONE };
     for (uint32_t i = 0; tiles.left > 0; i++) {
-        double tile = next_tile(&tiles), bytes = tile * weight_bytes(lowering);
+        double tile = next_tile(&tiles), bytes = tile * state->options.uploaded_bytes;
         uint32_t buffer =
             lower_buffer(lowering, SPACE_PINNED, bytes, BUFFER_COMMUNICATION, 0, "tile of new weights on its way up");
         state->last_update = lower_host_optimizer(lowering, tile, after_op);
@@ -89,6 +90,18 @@ static void update_from_drives(struct lowering *lowering, uint32_t after_op)
     }
 }
 
+/* The fp32 master copy goes up as it lies, into a buffer of the device where a kernel casts it (DeepSpeed issues 7250, 7253). */
+static void upload_fp32(struct lowering *lowering)
+{
+    struct zero_state *state = zero_state_of(lowering);
+    double parameters = state->host_parameters, bytes = parameters * NUMBER_BYTES;
+    uint32_t copy = lower_buffer(lowering, SPACE_DEVICE, bytes, BUFFER_COMMUNICATION, 0, "fp32 weights to be cast");
+    uint32_t up = lower_copy_to_device(lowering, bytes, state->options.states != SPACE_PINNED, state->last_update, copy,
+                                       SCHED_NONE);
+    state->last_upload = lower_device_stream(lowering, bytes, parameters * weight_bytes(lowering), PHASE_OPTIMIZER, up);
+    builder_release(lower_builder(lowering), copy);
+}
+
 /* All tiles, then (where weights live on the device) all new weights at once. */
 static void update_serial(struct lowering *lowering, uint32_t after_op)
 {
@@ -97,12 +110,14 @@ static void update_serial(struct lowering *lowering, uint32_t after_op)
     for (struct tiles tiles = tiles_of(state); tiles.left > 0;) {
         state->last_update = lower_host_optimizer(lowering, next_tile(&tiles), after_op);
     }
-    if (o->code) {
+    if (o->code && !zero_casts_on_device(o)) {
         state->last_update = zero_host_pass(lowering, state->host_parameters * CAST_BYTES, state->last_update);
     }
     if (o->weights == SPACE_STORAGE) {
         state->last_upload = zero_drive_transfer(lowering, false, state->host_parameters * weight_bytes(lowering),
                                                  state->last_update, SCHED_NONE, SCHED_NONE);
+    } else if (zero_casts_on_device(o)) {
+        upload_fp32(lowering);
     } else if (!zero_fetches(o) && !(o->delayed && o->code)) {
         zero_update_upload(lowering, state->host_parameters, SCHED_NONE);
     }

@@ -43,22 +43,22 @@ static inline void simulated_memory(struct simulated *out, const struct schedule
 /* What else a program wants to know of a simulated step; both are borrowed for the call. */
 typedef void simulated_visit(void *context, const struct schedule *schedule, const struct timeline *timeline);
 
-/* Prints the complaint and leaves ran false when the scenario cannot be simulated. A step that does not fit counts as run with its memory figures and step_s 0. */
-static inline struct simulated simulate_and_visit(const char *text, simulated_visit *visit, void *context)
+/* Leaves ran false, and the reason in `complaint`, when the scenario cannot be simulated. A step that does not fit counts as run with its memory figures and step_s 0. */
+static inline struct simulated simulate_or_complain(const char *text, simulated_visit *visit, void *context,
+                                                    struct error *complaint)
 {
     struct simulated out = { 0 };
     struct json_document *document = NULL;
     struct json root;
-    struct error error = { 0 };
     struct scenario scenario = { 0 };
     struct schedule schedule = { 0 };
     struct timeline timeline = { 0 };
     struct result result = { 0 };
     bool loaded = false, scheduled = false, timed = false;
-    enum status status = json_parse(&document, text, strlen(text), "accuracy row", &error);
+    enum status status = json_parse(&document, text, strlen(text), "accuracy row", complaint);
     if (status == STATUS_OK) {
         json_root(document, &root);
-        status = scenario_from_json(&scenario, &root, &error);
+        status = scenario_from_json(&scenario, &root, complaint);
         loaded = status == STATUS_OK;
     }
     if (status == STATUS_OK) {
@@ -67,15 +67,15 @@ static inline struct simulated simulate_and_visit(const char *text, simulated_vi
             .cluster = &scenario.cluster,
             .software = &scenario.software,
             .plan = &scenario.plan,
-            .order = registry_order(scenario.plan.order, &error),
-            .policy = registry_policy(scenario.plan.policy, &error),
+            .order = registry_order(scenario.plan.order, complaint),
+            .policy = registry_policy(scenario.plan.policy, complaint),
         };
-        status = lower_schedule(&request, &schedule, &error);
+        status = lower_schedule(&request, &schedule, complaint);
         scheduled = status == STATUS_OK;
     }
     if (status == STATUS_OK) {
         struct exec_options options = { .cluster = &scenario.cluster, .software = &scenario.software, .audit = true };
-        status = exec_sim.run(&schedule, &options, &timeline, &error);
+        status = exec_sim.run(&schedule, &options, &timeline, complaint);
         timed = status == STATUS_OK;
     }
     if (status == STATUS_OK) {
@@ -85,7 +85,7 @@ static inline struct simulated simulate_and_visit(const char *text, simulated_vi
                                       .cluster = &scenario.cluster,
                                       .software = &scenario.software,
                                       .precision = scenario.plan.precision };
-        status = result_compute(&result, &input, &error);
+        status = result_compute(&result, &input, complaint);
     }
     if (status == STATUS_OK) {
         out.ran = true;
@@ -100,9 +100,6 @@ static inline struct simulated simulate_and_visit(const char *text, simulated_vi
         if (visit != NULL) {
             visit(context, &schedule, &timeline);
         }
-    } else {
-        char message[2048];
-        printf("cannot simulate: %s\n  %s\n", error_text(&error, message, sizeof message), text);
     }
     if (timed) {
         timeline_free(&timeline);
@@ -114,6 +111,18 @@ static inline struct simulated simulate_and_visit(const char *text, simulated_vi
         scenario_free(&scenario);
     }
     json_free(document);
+    return out;
+}
+
+/* The same; prints the complaint. */
+static inline struct simulated simulate_and_visit(const char *text, simulated_visit *visit, void *context)
+{
+    struct error error = { 0 };
+    struct simulated out = simulate_or_complain(text, visit, context, &error);
+    if (!out.ran) {
+        char message[2048];
+        printf("cannot simulate: %s\n  %s\n", error_text(&error, message, sizeof message), text);
+    }
     return out;
 }
 
