@@ -166,6 +166,7 @@ struct machine {
     uint32_t nccl_channels;
     /* money and power; 0: unknown */
     double price_usd, usd_per_gpu_hour, power_w, gpu_power_w;
+    uint32_t price_year, usd_per_gpu_hour_year; /* when that price held */
     struct
         machine_source { /* provenance: which field or group of fields ("gpu.memory_GiB", "gpu", "links.pcie.latency_us"), from where, how sure */
         const char *field, *source;

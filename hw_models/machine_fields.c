@@ -91,8 +91,10 @@ static const struct field FIELDS[] = {
     REAL_OR("network", "latency_us", network_latency_s, 0.0, 1e6, 1e-6, 5.0),
     REAL_OR("network", "efficiency", network_efficiency, 0.01, 1.0, 1.0, 0.96),
     REAL_OR("price", "system_usd", price_usd, 0.0, 1e12, 1.0, 0.0),
+    COUNT_OR("price", "system_usd_year", price_year, 1990, 2100, 0),
     REAL_OR("price", "gpu_usd", gpu.price_usd, 0.0, 1e9, 1.0, 0.0),
     REAL_OR("price", "usd_per_gpu_hour", usd_per_gpu_hour, 0.0, 1e6, 1.0, 0.0),
+    COUNT_OR("price", "usd_per_gpu_hour_year", usd_per_gpu_hour_year, 1990, 2100, 0),
     REAL_OR("power", "system_W", power_w, 0.0, 1e9, 1.0, 0.0),
     REAL_OR("power", "gpu_W", gpu_power_w, 0.0, 1e6, 1.0, 0.0),
 };
@@ -239,6 +241,21 @@ static enum status settle_gpu(struct machine *machine, const struct json *root, 
     return STATUS_OK;
 }
 
+/* A changed price is not of the year of the one it replaces. */
+static enum status settle_price(struct machine *machine, const struct json *root, struct error *error)
+{
+    struct json section;
+    TRY(json_object_optional(root, "price", &section, error));
+    if (section.node != NULL && json_has(&section, "system_usd") && !json_has(&section, "system_usd_year")) {
+        machine->price_year = 0;
+    }
+    if (section.node != NULL && json_has(&section, "usd_per_gpu_hour") &&
+        !json_has(&section, "usd_per_gpu_hour_year")) {
+        machine->usd_per_gpu_hour_year = 0;
+    }
+    return STATUS_OK;
+}
+
 enum status machine_read_fields(struct machine *machine, const struct json *root, bool partial, struct error *error)
 {
     double old_memory_bytes = partial ? machine->gpu.memory_bytes : 0.0;
@@ -271,6 +288,7 @@ enum status machine_read_fields(struct machine *machine, const struct json *root
             TRY(read_peaks(machine, &section, partial, error));
         }
     }
+    TRY(settle_price(machine, root, error));
     return settle_gpu(machine, root, old_memory_bytes, error);
 }
 

@@ -18,22 +18,26 @@ const struct cli_command command_run = {
     .name = "run",
     .usage = "SCENARIO.json [flags] | --from-deepspeed ds_config.json --model NAME --machine NAME [flags]",
     .summary = "simulate or run one training step: time, memory, traffic, what binds",
-    .help = "Reads a scenario, lowers it to a schedule, runs that, and prints what the step costs. With --executor\n"
-            "host or cuda the very same schedule runs for real, on threads or GPUs of this computer, and the times\n"
-            "are measured.\n"
-            "With --from-deepspeed the scenario is made from a DeepSpeed configuration; standard error (in JSON,\n"
-            "ignored_keys) lists its keys that have no effect.\n"
-            "With --plan the plan of a file takes the place of the scenario's training, parallel, recompute,\n"
-            "memory_policy and plan keys (--set on these changes the plan); a plan for another model or machine is\n"
-            "refused.\n"
-            "Studies, each added to the answer and to --json: --sensitivity (what binds: a row a resource, what twice\n"
-            "of it is worth; and what fills memory), --critical-path, --uncertainty N, --mtbf-hours H (how often to\n"
-            "write a checkpoint, and what failures leave of the time).\n"
-            "With --out DIR it also writes, into DIR:\n"
-            "  result.json         everything that --json prints\n"
-            "  trace.json.gz       open it at https://ui.perfetto.dev (one process a rank, one row a queue)\n"
-            "  ops.csv, memory.csv, links.csv\n"
-            "  timeline, memory, links as .svg and .png\n",
+    .help =
+        "Reads a scenario, lowers it to a schedule, runs that, and prints what the step costs. With --executor\n"
+        "host or cuda the very same schedule runs for real, on threads or GPUs of this computer, and the times\n"
+        "are measured.\n"
+        "With --from-deepspeed the scenario is made from a DeepSpeed configuration; standard error (in JSON,\n"
+        "ignored_keys) lists its keys that have no effect.\n"
+        "With --plan the plan of a file takes the place of the scenario's training, parallel, recompute,\n"
+        "memory_policy and plan keys (--set on these changes the plan); a plan for another model or machine is\n"
+        "refused.\n"
+        "Studies, each added to the answer and to --json: --sensitivity (what binds: a row a resource, what twice\n"
+        "of it is worth; and what fills memory), --critical-path, --uncertainty N, --mtbf-hours H (how often to\n"
+        "write a checkpoint, and what failures leave of the time), --tokens N (money and energy: days, cost rented\n"
+        "and owned, kWh, CO2; with --days D the machines that it takes to be done by then). Prices and power come\n"
+        "from the machine (memwall list machines NAME) or from flags; with --uncertainty the cost has an interval.\n"
+        "  memwall run scenarios/megatron-22b-dgx-a100.json --tokens 300e9 --days 90 --electricity 0.12 --carbon 350\n"
+        "With --out DIR it also writes, into DIR:\n"
+        "  result.json         everything that --json prints\n"
+        "  trace.json.gz       open it at https://ui.perfetto.dev (one process a rank, one row a queue)\n"
+        "  ops.csv, memory.csv, links.csv\n"
+        "  timeline, memory, links as .svg and .png\n",
     .positional_min = 0,
     .positional_max = 1,
     .takes_scenario = true,
@@ -77,6 +81,29 @@ static enum status prepare(struct job *job, struct cli_flags *flags, const struc
     return flags->out != NULL ? folder_make(flags->out, error) : STATUS_OK;
 }
 
+/* Everything that --json prints. */
+static void print_json(const struct job *job, const struct deepspeed_input *deepspeed,
+                       const struct run_studies *studies, struct strbuf *out)
+{
+    result_print_json(&job->result, &job->input, out);
+    deepspeed_input_add_ignored(deepspeed, out);
+    run_studies_add_json(studies, job, out);
+}
+
+static enum status write_files(const struct job *job, const struct cli_flags *flags, struct files_options *files,
+                               const struct deepspeed_input *deepspeed, const struct run_studies *studies,
+                               struct error *error)
+{
+    struct strbuf text = { 0 };
+    print_json(job, deepspeed, studies, &text);
+    files->folder = flags->out;
+    files->result_json = text.text;
+    enum status status = text.failed ? error_set(error, STATUS_NO_MEMORY, "out of memory for result.json")
+                                     : files_write(&job->result, &job->input, files, error);
+    strbuf_free(&text);
+    return status;
+}
+
 static enum exit_code run(int argc, char **argv)
 {
     struct cli_flags flags;
@@ -117,8 +144,8 @@ static enum exit_code run(int argc, char **argv)
         status = run_studies_compute(&studies, &job, flags.quiet, &error);
     }
     if (status == STATUS_OK && flags.out != NULL) {
-        struct files_options files = { .folder = flags.out, .ranks = ranks, .note = note, .note_bytes = sizeof note };
-        status = files_write(&job.result, &job.input, &files, &error);
+        struct files_options files = { .ranks = ranks, .note = note, .note_bytes = sizeof note };
+        status = write_files(&job, &flags, &files, &deepspeed, &studies, &error);
     }
     if (note[0] != '\0') {
         fprintf(stderr, "memwall: %s\n", note);
@@ -128,9 +155,7 @@ static enum exit_code run(int argc, char **argv)
     } else {
         struct strbuf out = { 0 };
         if (flags.json) {
-            result_print_json(&job.result, &job.input, &out);
-            deepspeed_input_add_ignored(&deepspeed, &out);
-            run_studies_add_json(&studies, &job, &out);
+            print_json(&job, &deepspeed, &studies, &out);
         } else {
             result_print_summary(&job.result, &job.input, &out);
             run_studies_add_text(&studies, &job, &out);

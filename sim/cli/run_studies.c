@@ -12,7 +12,7 @@
 
 void run_studies_flags(struct run_studies *studies, struct cli_flag flags[STUDY_FLAG_COUNT])
 {
-    const struct cli_flag all[STUDY_FLAG_COUNT] = {
+    const struct cli_flag all[STUDY_FLAG_COUNT - MONEY_FLAG_COUNT] = {
         { "sensitivity", NULL,
           "what binds: the step re-simulated with each resource doubled and 1 % up and down; memory",
           &studies->sensitivity },
@@ -32,12 +32,13 @@ void run_studies_flags(struct run_studies *studies, struct cli_flag flags[STUDY_
           &studies->restart },
     };
     memcpy(flags, all, sizeof all);
+    run_money_flags(&studies->money, flags + sizeof all / sizeof all[0]);
 }
 
 bool run_studies_any(const struct run_studies *studies)
 {
     return studies->sensitivity != NULL || studies->critical_path != NULL || studies->uncertainty != NULL ||
-           studies->mtbf != NULL;
+           studies->mtbf != NULL || run_money_any(&studies->money);
 }
 
 static enum status read_number(const char *flag, const char *text, double least, double most, double *value,
@@ -69,6 +70,7 @@ enum status run_studies_read(struct run_studies *studies, const struct executor 
     TRY(read_number("--checkpoint-GBps", studies->storage, 1e-6, 1e9, &rate, error));
     TRY(read_number("--checkpoint-GB", studies->checkpoint, 1e-9, 1e9, &size, error));
     TRY(read_number("--restart-s", studies->restart, 0, 1e7, &restart, error));
+    TRY(run_money_read(&studies->money, error));
     if (floor(draws) < draws) {
         return error_at(error, STATUS_BAD_INPUT, "--uncertainty", NULL,
                         "expected a whole number of draws, found \"%.64s\"", studies->uncertainty);
@@ -84,6 +86,7 @@ enum status run_studies_read(struct run_studies *studies, const struct executor 
     const char *simulating = studies->sensitivity != NULL     ? "--sensitivity"
                              : studies->critical_path != NULL ? "--critical-path"
                              : studies->uncertainty != NULL   ? "--uncertainty"
+                             : run_money_any(&studies->money) ? "--tokens, --days"
                                                               : NULL;
     if (simulating != NULL && executor != &exec_sim) {
         return error_at(error, STATUS_BAD_INPUT, simulating, NULL,
@@ -165,7 +168,8 @@ enum status run_studies_compute(struct run_studies *studies, const struct job *j
         TRY(compute_failures(studies, job, error));
         studies->has_failures = true;
     }
-    return STATUS_OK;
+    return run_money_compute(&studies->money, job, studies->has_failures ? &studies->failing : NULL,
+                             studies->has_uncertainty ? &studies->sure : NULL, error);
 }
 
 void run_studies_add_json(const struct run_studies *studies, const struct job *job, struct strbuf *out)
@@ -175,7 +179,7 @@ void run_studies_add_json(const struct run_studies *studies, const struct job *j
     struct strbuf list = { 0 };
     struct json_writer w = { .out = &list };
     if (out->failed || !(studies->has_sensitivity || studies->has_critical_path || studies->has_uncertainty ||
-                         studies->has_failures)) {
+                         studies->has_failures || studies->money.has_money)) {
         return;
     }
     CHECK(out->length > length && strcmp(out->text + out->length - length, end) == 0);
@@ -192,6 +196,9 @@ void run_studies_add_json(const struct run_studies *studies, const struct job *j
     }
     if (studies->has_failures) {
         failures_json(&studies->failing, &w);
+    }
+    if (studies->money.has_money) {
+        run_money_json(&studies->money, &w);
     }
     jw_end(&w);
     if (list.failed) {
@@ -217,6 +224,9 @@ void run_studies_add_text(const struct run_studies *studies, const struct job *j
     }
     if (studies->has_failures) {
         failures_text(&studies->failing, out);
+    }
+    if (studies->money.has_money) {
+        run_money_text(&studies->money, out);
     }
 }
 

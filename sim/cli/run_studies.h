@@ -1,14 +1,15 @@
-/* Studies around one step, for `memwall run`: what binds (--sensitivity), the critical path, failures, uncertainty. All of them simulate. */
+/* Studies around one step, for `memwall run`: what binds (--sensitivity), the critical path, failures, uncertainty, money (run_money.h). All of them simulate. */
 #ifndef MEMWALL_CLI_RUN_STUDIES_H
 #define MEMWALL_CLI_RUN_STUDIES_H
 
 #include "sim/cli/job.h"
+#include "sim/cli/run_money.h"
 #include "sim/report/critical_path.h"
 #include "sim/report/failures.h"
 #include "sim/report/sensitivity.h"
 #include "sim/report/uncertainty.h"
 
-enum { STUDY_FLAG_COUNT = 7 };
+enum { STUDY_FLAG_COUNT = 7 + MONEY_FLAG_COUNT };
 
 struct run_studies {
     const char *sensitivity, *critical_path, *uncertainty, *mtbf, *storage, *checkpoint,
@@ -21,6 +22,7 @@ struct run_studies {
     struct failures failing;
     uint32_t draws;
     struct failures_input failure_input;
+    struct run_money money;
 };
 
 void run_studies_flags(struct run_studies *studies, struct cli_flag flags[STUDY_FLAG_COUNT]);

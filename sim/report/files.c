@@ -255,7 +255,11 @@ static enum status write_text(const struct output *output, const char *name, str
 static enum status write_tables(struct output *output, struct error *error)
 {
     struct strbuf out = { 0 };
-    result_print_json(output->result, output->input, &out);
+    if (output->options->result_json != NULL) {
+        strbuf_append(&out, output->options->result_json);
+    } else {
+        result_print_json(output->result, output->input, &out);
+    }
     TRY(write_text(output, "result.json", &out, error));
     csv_ops(output->input, &out);
     TRY(write_text(output, "ops.csv", &out, error));

@@ -6,7 +6,8 @@
 
 struct files_options {
     const char *folder;
-    const char *ranks; /* "0,2-4": only these ranks in the trace; NULL: all */
+    const char *result_json; /* the text of result.json, with what studies add to the result; NULL: the result alone */
+    const char *ranks;       /* "0,2-4": only these ranks in the trace; NULL: all */
     /* Gets what a person should know and is no error ("gnuplot is not installed: ..."), "" when there is nothing. NULL: dropped. */
     char *note;
     size_t note_bytes;

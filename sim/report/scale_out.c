@@ -1,0 +1,158 @@
+#include "sim/report/scale_out.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/base/check.h"
+#include "sim/base/units.h"
+#include "sim/report/sensitivity_trial.h"
+
+enum { ROUNDS_MAX = 32 };
+
+static const double SECONDS_PER_DAY = 86400;
+
+/* Replicas enough if nothing got slower by having more of them. */
+static double fewest(const struct scale_need *need, double days)
+{
+    return fmax(1, ceil(days / need->days * (1 - 1e-12)));
+}
+
+static double days_of(const struct scale_need *need, double step_s, double tokens_per_step, double goodput)
+{
+    return ceil(need->tokens / tokens_per_step) * step_s / goodput / SECONDS_PER_DAY;
+}
+
+/* The per-layer degrees of a plan with `factor` times the replicas. */
+static enum status widen_layers(struct plan *plan, const struct model *model, uint32_t factor, struct arena *arena,
+                                struct error *error)
+{
+    plan->embedding.data *= factor;
+    plan->head.data *= factor;
+    if (plan->layers == NULL) {
+        return STATUS_OK;
+    }
+    struct plan_layer *layers = arena_array(arena, struct plan_layer, (size_t)model->layers);
+    if (layers == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory");
+    }
+    for (int64_t i = 0; i < model->layers; i++) {
+        layers[i] = plan->layers[i];
+        layers[i].data *= factor;
+    }
+    plan->layers = layers;
+    return STATUS_OK;
+}
+
+/* Simulates the scenario with `factor` times the replicas. */
+static enum status try_factor(struct scale_option *option, const struct scenario *scenario,
+                              const struct scale_need *need, uint32_t factor, bool grow, struct error *error)
+{
+    struct scenario wide = *scenario; /* borrows; nothing of it is freed */
+    struct plan *plan = &wide.plan;
+    struct arena arena = { 0 };
+    struct trial_result result;
+    plan->data *= factor;
+    if (grow) {
+        plan->global_batch *= factor;
+    } else {
+        plan->micro_batches /= factor;
+    }
+    wide.cluster.gpus = scenario->cluster.gpus * factor;
+    uint32_t servers = (wide.cluster.gpus + scenario->cluster.gpus_per_node - 1) / scenario->cluster.gpus_per_node;
+    wide.cluster.nodes = servers > scenario->cluster.nodes ? servers : scenario->cluster.nodes;
+    enum status status = widen_layers(plan, &wide.model, factor, &arena, error);
+    if (status == STATUS_OK) {
+        status = trial_run(&result, &wide, &wide.machine, &wide.software, error);
+    }
+    arena_free(&arena);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    *option = (struct scale_option){ .factor = factor,
+                                     .gpus = wide.cluster.gpus,
+                                     .servers = wide.cluster.nodes,
+                                     .data = plan->data,
+                                     .global_batch = plan->global_batch };
+    if (!result.ran || !result.fits) {
+        (void)snprintf(option->reason, sizeof option->reason, "%u GPUs: %.200s", option->gpus,
+                       result.ran ? "the step does not fit" : result.reason);
+        return STATUS_OK;
+    }
+    option->simulated = true;
+    option->step_s = s_from_ps(result.step_ps);
+    option->goodput = need->goodput != NULL ? need->goodput(need->context, option->gpus) : 1;
+    option->days = days_of(need, option->step_s, need->tokens_per_step * (grow ? factor : 1), option->goodput);
+    option->meets = option->days <= need->days;
+    return STATUS_OK;
+}
+
+static void too_many(struct scale_option *option, double gpus)
+{
+    (void)snprintf(option->reason, sizeof option->reason, "it would take about %.3g GPUs; up to %d are simulated", gpus,
+                   SCALE_GPUS_MAX);
+}
+
+/* From below: each simulated step says how many replicas it would take at least. */
+static enum status find_grown(struct scale_option *option, const struct scenario *scenario,
+                              const struct scale_need *need, double days, struct error *error)
+{
+    double factor = fewest(need, days), gpus = scenario->cluster.gpus;
+    for (int round = 0; round < ROUNDS_MAX; round++) {
+        if (factor * gpus > SCALE_GPUS_MAX) {
+            too_many(option, factor * gpus);
+            return STATUS_OK;
+        }
+        TRY(try_factor(option, scenario, need, (uint32_t)factor, true, error));
+        if (!option->simulated || option->meets) {
+            return STATUS_OK;
+        }
+        factor = fmax(factor + 1, fewest(need, factor * option->days));
+    }
+    (void)snprintf(option->reason, sizeof option->reason, "more replicas hardly shorten it");
+    return STATUS_OK;
+}
+
+/* Divisors of the micro-batches, rising; the fastest is kept. */
+static enum status find_kept(struct scale_option *best, const struct scenario *scenario, const struct scale_need *need,
+                             double days, struct error *error)
+{
+    int64_t micro_batches = scenario->plan.micro_batches, most = SCALE_GPUS_MAX / (int64_t)scenario->cluster.gpus;
+    double least = fewest(need, days);
+    int64_t last = 1;
+    for (int64_t factor = 1; factor <= micro_batches && factor <= most; factor++) {
+        last = micro_batches % factor == 0 ? factor : last;
+    }
+    char refused[SCALE_REASON_BYTES] = "";
+    for (int64_t factor = 1; factor <= last && !best->meets; factor++) {
+        struct scale_option option = { 0 };
+        if (micro_batches % factor != 0 || (double)factor < fmin(least, (double)last)) {
+            continue;
+        }
+        TRY(try_factor(&option, scenario, need, (uint32_t)factor, false, error));
+        if (!option.simulated) {
+            memcpy(refused, option.reason, sizeof refused);
+        } else if (!best->simulated || option.days < best->days) {
+            *best = option;
+        }
+    }
+    if (!best->meets && refused[0] != '\0') {
+        memcpy(best->reason, refused, sizeof best->reason);
+    } else if (!best->meets) {
+        (void)snprintf(best->reason, sizeof best->reason,
+                       "a batch of %lld in micro-batches of %lld feeds at most %lld replicas",
+                       (long long)scenario->plan.global_batch, (long long)scenario->plan.micro_batch,
+                       (long long)(scenario->plan.data * last));
+    }
+    return STATUS_OK;
+}
+
+enum status scale_out_find(struct scale_out *out, const struct scenario *scenario, const struct scale_need *need,
+                           struct error *error)
+{
+    double goodput = need->goodput != NULL ? need->goodput(need->context, scenario->cluster.gpus) : 1;
+    double days = days_of(need, need->step_s, need->tokens_per_step, goodput);
+    *out = (struct scale_out){ 0 };
+    TRY(find_grown(&out->grown, scenario, need, days, error));
+    return find_kept(&out->kept, scenario, need, days, error);
+}
