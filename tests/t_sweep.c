@@ -220,6 +220,26 @@ static void test_error_rows(void)
     EXPECT(row.figures[FIGURE_step_time_s] > 0);
 }
 
+/* What fills the fullest device adds up; the first stage of 1F1B keeps two micro-batches, the last one. */
+static void test_memory_columns(void)
+{
+    struct sweep_row row;
+    double sum = 0;
+    sweep_row_compute(&row,
+                      "{\"model\":\"gpt2\",\"machine\":\"toy-2gpu\",\"parallel\":{\"pipeline\":2},"
+                      "\"training\":{\"global_batch\":8}}",
+                      "t");
+    EXPECT_INT(row.status, SWEEP_DONE);
+    for (int i = FIGURE_peak_weight_bytes; i <= FIGURE_peak_runtime_bytes; i++) {
+        EXPECT(row.has[i]);
+        sum += row.figures[i];
+    }
+    EXPECT_REAL(sum, row.figures[FIGURE_peak_bytes], 0);
+    EXPECT(row.figures[FIGURE_peak_activation_bytes] > 0);
+    EXPECT(row.figures[FIGURE_least_peak_bytes] > 0);
+    EXPECT(row.figures[FIGURE_least_peak_bytes] < row.figures[FIGURE_peak_bytes]);
+}
+
 static void put(struct sweep_database *database, const char *hash, double step, double peak)
 {
     struct sweep_row row;
@@ -306,4 +326,4 @@ static void test_bad_files(void)
 }
 
 TEST_MAIN(TEST(test_points), TEST(test_refused), TEST(test_hash), TEST(test_threads_and_resume), TEST(test_error_rows),
-          TEST(test_pareto), TEST(test_bad_files))
+          TEST(test_memory_columns), TEST(test_pareto), TEST(test_bad_files))

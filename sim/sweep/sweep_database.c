@@ -11,7 +11,7 @@
 #include "sim/base/file.h"
 #include "sim/base/json_write.h"
 
-enum { APPLICATION_ID = 0x6d77616c /* "mwal" */, FORMAT_VERSION = 1, WAIT_MS = 60000, STATEMENTS = 3 };
+enum { APPLICATION_ID = 0x6d77616c /* "mwal" */, FORMAT_VERSION = 2, WAIT_MS = 60000, STATEMENTS = 3 };
 enum statement { FIND, PUT_ROW, PUT_POINT };
 
 struct sweep_database {

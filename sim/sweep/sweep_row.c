@@ -109,6 +109,24 @@ static enum status simulate(struct work *work, struct error *error)
     return status;
 }
 
+_Static_assert(FIGURE_peak_runtime_bytes - FIGURE_peak_weight_bytes + 1 == BUFFER_CLASS_COUNT &&
+                   BUFFER_RUNTIME + 1 == BUFFER_CLASS_COUNT && BUFFER_WEIGHT == 0,
+               "a figure a buffer class, in their order");
+
+static void take_device(struct sweep_row *row, const struct space_use *use, bool fullest)
+{
+    double peak = (double)use->peak_bytes, reserved = (double)use->peak_reserved_bytes;
+    for (int c = 0; c < BUFFER_CLASS_COUNT && fullest; c++) {
+        set(row, (enum sweep_figure)(FIGURE_peak_weight_bytes + c), (double)use->at_peak_bytes[c]);
+    }
+    if (!row->has[FIGURE_least_peak_bytes] || peak < row->figures[FIGURE_least_peak_bytes]) {
+        set(row, FIGURE_least_peak_bytes, peak);
+    }
+    if (!row->has[FIGURE_peak_reserved_bytes] || reserved > row->figures[FIGURE_peak_reserved_bytes]) {
+        set(row, FIGURE_peak_reserved_bytes, reserved);
+    }
+}
+
 static void take_spaces(struct sweep_row *row, const struct work *work)
 {
     static const enum sweep_figure peaks[SPACE_KIND_COUNT] = {
@@ -124,15 +142,13 @@ static void take_spaces(struct sweep_row *row, const struct work *work)
         if (figure == SWEEP_FIGURE_COUNT) {
             continue; /* lies within host memory */
         }
-        double peak = (double)use->peak_bytes, reserved = (double)use->peak_reserved_bytes;
-        if (!row->has[figure] || peak > row->figures[figure]) {
-            set(row, figure, peak);
-        }
+        bool fullest = !row->has[figure] || (double)use->peak_bytes > row->figures[figure];
         if (space->kind == SPACE_DEVICE) {
-            if (!row->has[FIGURE_peak_reserved_bytes] || reserved > row->figures[FIGURE_peak_reserved_bytes]) {
-                set(row, FIGURE_peak_reserved_bytes, reserved);
-            }
+            take_device(row, use, fullest);
             set(row, FIGURE_capacity_bytes, (double)space->capacity_bytes);
+        }
+        if (fullest) {
+            set(row, figure, (double)use->peak_bytes);
         }
     }
 }

@@ -24,6 +24,15 @@
     X(ops, 0, true, "operations of the schedule")                                                                      \
     X(peak_bytes, -1, true, "live bytes at the peak of the fullest device")                                            \
     X(peak_reserved_bytes, -1, true, "bytes its caching allocator would hold (the most of any device)")                \
+    X(peak_weight_bytes, 0, true, "of peak_bytes: parameters used by kernels")                                         \
+    X(peak_gradient_bytes, 0, true, "of peak_bytes: accumulated gradients")                                            \
+    X(peak_optimizer_bytes, 0, true, "of peak_bytes: master weights and moments")                                      \
+    X(peak_activation_bytes, 0, true, "of peak_bytes: tensors saved from forward to backward")                         \
+    X(peak_boundary_bytes, 0, true, "of peak_bytes: tensors received from or sent to another stage")                   \
+    X(peak_workspace_bytes, 0, true, "of peak_bytes: short-lived tensors of a running pass")                           \
+    X(peak_communication_bytes, 0, true, "of peak_bytes: gathered parameters, buckets, staging")                       \
+    X(peak_runtime_bytes, 0, true, "of peak_bytes: context, communicator buffers, library workspace")                  \
+    X(least_peak_bytes, 0, true, "live bytes at the peak of the emptiest device")                                      \
     X(capacity_bytes, 0, true, "usable bytes of a device")                                                             \
     X(host_peak_bytes, -1, true, "live bytes at the peak of the fullest host memory")                                  \
     X(storage_peak_bytes, -1, true, "live bytes at the peak of the fullest storage")                                   \
