@@ -51,7 +51,8 @@ static double budget(const struct lowering *lowering, const struct activation_ra
     const struct lower_request *request = lower_input(lowering);
     const struct machine *machine = request->cluster->machine;
     const struct software *software = request->software;
-    double asked = lower_policy_parameter(lowering, ACTIVATION_BUDGET) * GIB, scratch = 0;
+    bool has_budget = request->policy->parameter_count > ACTIVATION_BUDGET;
+    double asked = has_budget ? lower_policy_parameter(lowering, ACTIVATION_BUDGET) * GIB : 0, scratch = 0;
     double bytes = asked > 0 && asked < machine->gpu.usable_bytes ? asked : machine->gpu.usable_bytes;
     bytes -= software_runtime_bytes(software, machine);
     if (software->nccl_buffers) { /* tensor, data, pipeline: at most three communicators */
@@ -74,8 +75,7 @@ static bool find_rates(struct lowering *lowering, struct activation_rank *rank)
 {
     const struct lower_request *request = lower_input(lowering);
     const struct cluster *cluster = request->cluster;
-    const struct plan *plan = request->plan;
-    uint32_t device = lower_stage(lowering) * (uint32_t)(plan->data * plan->context * plan->tensor);
+    uint32_t device = lower_device(lowering);
     const struct endpoint gpu = { ENDPOINT_GPU, device };
     const struct endpoint host = { ENDPOINT_HOST, device / cluster->gpus_per_node * cluster->sockets };
     struct route down, up;
@@ -148,15 +148,16 @@ static bool list_passes(struct lowering *lowering, struct activation_rank *rank)
     rank->passes = arena_array(lower_arena(lowering), struct activation_pass, 3 * savings);
     rank->live_bytes = arena_array(lower_arena(lowering), double, 3 * savings);
     rank->down_free_s = arena_array(lower_arena(lowering), double, 3 * savings);
-    rank->wait_for = arena_array(lower_arena(lowering), uint32_t, 3 * savings);
+    rank->wait_for[0] = arena_array(lower_arena(lowering), uint32_t, 3 * savings);
+    rank->wait_for[1] = arena_array(lower_arena(lowering), uint32_t, 3 * savings);
     rank->savings = arena_array(lower_arena(lowering), struct activation_saving, savings);
     if (steps == NULL || rank->passes == NULL || rank->savings == NULL || rank->live_bytes == NULL ||
-        rank->down_free_s == NULL || rank->wait_for == NULL) {
+        rank->down_free_s == NULL || rank->wait_for[0] == NULL || rank->wait_for[1] == NULL) {
         lower_fail(lowering, STATUS_NO_MEMORY, "out of memory for the activations of a rank");
         return false;
     }
     for (size_t i = 0; i < 3 * savings; i++) {
-        rank->wait_for[i] = SCHED_NONE;
+        rank->wait_for[0][i] = rank->wait_for[1][i] = SCHED_NONE;
     }
     uint32_t count = order->build(&request, lower_stage(lowering), steps);
     for (uint32_t i = 0; i < count; i++) {
