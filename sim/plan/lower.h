@@ -56,6 +56,7 @@ struct lower_layer {
 };
 
 enum lower_pass_kind { LOWER_FORWARD, LOWER_BACKWARD, LOWER_BACKWARD_WEIGHT };
+enum { LOWER_PASS_KINDS = LOWER_BACKWARD_WEIGHT + 1 };
 
 struct lower_pass {
     const struct lower_layer *layer;

@@ -154,10 +154,15 @@ uint32_t mpress_away_most(const struct mpress_case *c, const struct mpress_choic
 
 /* ---- picks ---- */
 
-/* Passes that a copy takes, and one more. */
-static int64_t passes_of(const struct mpress_case *c, uint32_t stage, double seconds)
+/* Passes until a copy has ended, and one more: copies of a burst (a micro-batch's passes in one direction) that takes less time than they do queue up. */
+static int64_t passes_of(const struct mpress_case *c, uint32_t stage, double copy_s, double all_copies_s)
 {
-    double passes = ceil(seconds / c->pass_s[stage]) + 1;
+    uint32_t layers = 0;
+    for (uint32_t i = 0; i < c->positions; i++) {
+        layers += c->layers[i].stage == stage;
+    }
+    double queue_s = fmax(0, all_copies_s - layers * c->pass_s[stage]);
+    double passes = ceil((copy_s + queue_s) / c->pass_s[stage]) + 1;
     return passes < MOVE_PASSES_MAX ? (int64_t)passes : MOVE_PASSES_MAX;
 }
 
@@ -309,7 +314,8 @@ void mpress_take(const struct mpress_case *c, struct mpress_choices *choices, co
     double out = host ? mpress_host_s(c, choices, stage, layer->saved_bytes, true)
                       : mpress_stripes_s(c, choices, stage, pick->stripes, pick->stripe_count, layer->saved_bytes);
     double in = host ? mpress_host_s(c, choices, stage, layer->saved_bytes, false) : out;
-    int64_t lag = passes_of(c, stage, out), lead = passes_of(c, stage, in);
+    double all = cycle_copies_s(c, choices, stage, way);
+    int64_t lag = passes_of(c, stage, out, all), lead = passes_of(c, stage, in, all);
     choices->lag[stage][way] = lag > choices->lag[stage][way] ? lag : choices->lag[stage][way];
     choices->lead[stage][way] = lead > choices->lead[stage][way] ? lead : choices->lead[stage][way];
 }

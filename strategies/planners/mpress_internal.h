@@ -14,8 +14,8 @@
 #include "strategies/planners/mpress_mapping.h"
 #include "strategies/planners/planner.h"
 
-/* Mechanisms that a search may use, as a mask. Of HOST and CPU the states' update tells: they visit their device, or the host's cores update them. */
-enum { MPRESS_RECOMPUTE = 1, MPRESS_HOST = 2, MPRESS_CPU = 4, MPRESS_DEVICES = 8 };
+/* Mechanisms that a search may use, as a mask. Activations: RECOMPUTE, HOST. States in host memory: STATES visit their device for the update, with CPU the host's cores update them. DEVICES: both. */
+enum { MPRESS_RECOMPUTE = 1, MPRESS_HOST = 2, MPRESS_STATES = 4, MPRESS_CPU = 8, MPRESS_DEVICES = 16 };
 
 /* What a plan does with the tensors of the layer at a position (sim/plan/plan_moves.h counts them); MOVE_TARGET_COUNT: they stay. */
 struct mpress_choice {

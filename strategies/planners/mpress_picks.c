@@ -59,20 +59,16 @@ bool mpress_cheapest(const struct mpress_case *c, const struct mpress_choices *c
     static const struct {
         enum tensor_move_what what;
         enum tensor_move_target target;
-        uint32_t mechanisms; /* all of them */
-        uint32_t not_with;
+        uint32_t mechanism;
     } kinds[] = {
-        { MOVE_OPTIMIZER, MOVE_TO_HOST, MPRESS_HOST, MPRESS_CPU },
-        { MOVE_OPTIMIZER, MOVE_TO_CPU, MPRESS_HOST | MPRESS_CPU, 0 },
-        { MOVE_OPTIMIZER, MOVE_TO_DEVICES, MPRESS_DEVICES, 0 },
-        { MOVE_ACTIVATION, MOVE_TO_HOST, MPRESS_HOST, 0 },
-        { MOVE_ACTIVATION, MOVE_TO_DEVICES, MPRESS_DEVICES, 0 },
-        { MOVE_ACTIVATION, MOVE_TO_RECOMPUTE, MPRESS_RECOMPUTE, 0 },
+        { MOVE_OPTIMIZER, MOVE_TO_HOST, MPRESS_STATES },      { MOVE_OPTIMIZER, MOVE_TO_CPU, MPRESS_CPU },
+        { MOVE_OPTIMIZER, MOVE_TO_DEVICES, MPRESS_DEVICES },  { MOVE_ACTIVATION, MOVE_TO_HOST, MPRESS_HOST },
+        { MOVE_ACTIVATION, MOVE_TO_DEVICES, MPRESS_DEVICES }, { MOVE_ACTIVATION, MOVE_TO_RECOMPUTE, MPRESS_RECOMPUTE },
     };
     bool found = false;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         struct mpress_pick pick = { .what = kinds[k].what, .target = kinds[k].target };
-        if ((mechanisms & kinds[k].mechanisms) != kinds[k].mechanisms || (mechanisms & kinds[k].not_with) != 0 ||
+        if ((mechanisms & kinds[k].mechanism) == 0 ||
             !(pick.what == MOVE_OPTIMIZER ? next_states(c, choices, stage, &pick.position)
                                           : next_block(c, choices, stage, pick.target, &pick.position))) {
             continue;

@@ -22,10 +22,10 @@ enum { P_ALLOW };
 enum { ALLOW_ALL, ALLOW_RECOMPUTE, ALLOW_HOST, ALLOW_RECOMPUTE_HOST };
 static const char *const ALLOWED[] = { "all", "recompute", "host", "recompute+host", NULL };
 static const uint32_t MECHANISMS[] = {
-    [ALLOW_ALL] = MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_CPU | MPRESS_DEVICES,
+    [ALLOW_ALL] = MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU | MPRESS_DEVICES,
     [ALLOW_RECOMPUTE] = MPRESS_RECOMPUTE,
-    [ALLOW_HOST] = MPRESS_HOST | MPRESS_CPU,
-    [ALLOW_RECOMPUTE_HOST] = MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_CPU,
+    [ALLOW_HOST] = MPRESS_HOST | MPRESS_STATES | MPRESS_CPU,
+    [ALLOW_RECOMPUTE_HOST] = MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU,
 };
 static const struct parameter PARAMETERS[] = {
     [P_ALLOW] = { .name = "allow",
@@ -36,27 +36,46 @@ static const struct parameter PARAMETERS[] = {
                   .help = "mechanisms it may use; host is swap to host memory, states updated by its cores included" },
 };
 
-/* Emulations of a refinement: of a start, and with device-to-device swap at the end. */
-enum { REFINE_START = 80, REFINE_LAST = 240, ATTEMPTS_MAX = 16 };
+/* Emulations of a refinement: of a class of starts, and with device-to-device swap at the end. */
+enum { REFINE_CLASS = 60, REFINE_LAST = 120, ATTEMPTS_MAX = 24 };
 
+/* The best start of each class is refined: so a search that may use more includes what one that may use less finds. */
+enum start_class { CLASS_RECOMPUTE, CLASS_HOST, CLASS_BOTH, CLASS_DEVICES, CLASS_COUNT };
+static const struct {
+    const char *name;
+    enum start_class class;
+    uint32_t mechanisms;
+} STARTS[] = {
+    { "recomputation", CLASS_RECOMPUTE, MPRESS_RECOMPUTE },
+    { "host swap", CLASS_HOST, MPRESS_HOST | MPRESS_STATES },
+    { "host swap, states updated by the host", CLASS_HOST, MPRESS_HOST | MPRESS_CPU },
+    { "recomputation, states swapped to the host", CLASS_BOTH, MPRESS_RECOMPUTE | MPRESS_STATES },
+    { "recomputation, states updated by the host", CLASS_BOTH, MPRESS_RECOMPUTE | MPRESS_CPU },
+    { "recomputation and host swap", CLASS_BOTH, MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES },
+    { "recomputation and host swap, states updated by the host", CLASS_BOTH,
+      MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_CPU },
+    { "device swap and recomputation", CLASS_DEVICES, MPRESS_DEVICES | MPRESS_RECOMPUTE | MPRESS_CPU },
+    { "device and host swap and recomputation", CLASS_DEVICES,
+      MPRESS_DEVICES | MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_CPU },
+};
 static const struct {
     const char *name;
     uint32_t mechanisms;
-} STARTS[] = {
-    { "recomputation", MPRESS_RECOMPUTE },
-    { "host swap", MPRESS_HOST },
-    { "host swap, states updated by the host", MPRESS_HOST | MPRESS_CPU },
-    { "recomputation and host swap", MPRESS_RECOMPUTE | MPRESS_HOST },
-    { "recomputation and host swap, states updated by the host", MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_CPU },
-    { "all from the start", MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_DEVICES },
-    { "all from the start, states updated by the host", MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_CPU | MPRESS_DEVICES },
+} CLASSES[CLASS_COUNT] = {
+    [CLASS_RECOMPUTE] = { "recomputation, refined", MPRESS_RECOMPUTE },
+    [CLASS_HOST] = { "host swap, refined", MPRESS_HOST | MPRESS_STATES | MPRESS_CPU },
+    [CLASS_BOTH] = { "recomputation and host swap, refined",
+                     MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU },
+    [CLASS_DEVICES] = { "device swap from the start, refined",
+                        MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU | MPRESS_DEVICES },
 };
 
 /* A way through the search, on its own. */
 struct attempt {
     const char *name;
-    uint32_t mechanisms, emulations;
-    struct mpress_case c; /* a copy of the profile's */
+    enum start_class class;
+    uint32_t mechanisms, emulations; /* of refinement */
+    struct mpress_case c;            /* a copy of the profile's */
     struct arena arena;
     struct mpress_choices choices;
     struct mpress_view view;
@@ -147,7 +166,9 @@ static enum status add_attempt(struct search *search, const char *name, uint32_t
 {
     struct attempt *attempt = &search->attempts[search->count++];
     const struct mpress_view *view = from != NULL ? &from->view : &search->c.unsaved;
-    *attempt = (struct attempt){ .name = name, .mechanisms = mechanisms, .emulations = emulations, .c = search->c };
+    *attempt = (struct attempt){
+        .name = name, .class = CLASS_COUNT, .mechanisms = mechanisms, .emulations = emulations, .c = search->c
+    };
     attempt->c.arena = &attempt->arena;
     attempt->c.emulations = 0;
     TRY(mpress_choices_new(&attempt->c, &attempt->choices, &attempt->arena, error));
@@ -163,7 +184,9 @@ static enum status follow(struct attempt *attempt)
 {
     struct mpress_case *c = &attempt->c;
     struct error *error = &attempt->error;
-    TRY(mpress_pick_until_fits(c, &attempt->choices, &attempt->view, attempt->mechanisms, error));
+    if (attempt->emulations == 0) {
+        return mpress_pick_until_fits(c, &attempt->choices, &attempt->view, attempt->mechanisms, error);
+    }
     return mpress_refine(c, &attempt->choices, &attempt->view, attempt->mechanisms, attempt->emulations, error);
 }
 
@@ -199,11 +222,16 @@ static enum status run_attempts(struct search *search, struct error *error)
     return STATUS_OK;
 }
 
-static const struct attempt *best_of(const struct search *search)
+/* Of a class, or of all (CLASS_COUNT). NULL: there is none. */
+static const struct attempt *best_of(const struct search *search, enum start_class class)
 {
-    const struct attempt *best = &search->attempts[0];
-    for (uint32_t i = 1; i < search->count; i++) {
-        best = mpress_better(&search->attempts[i].view, &best->view) ? &search->attempts[i] : best;
+    const struct attempt *best = NULL;
+    for (uint32_t i = 0; i < search->count; i++) {
+        const struct attempt *attempt = &search->attempts[i];
+        if ((class == CLASS_COUNT || attempt->class == class) &&
+            (best == NULL || mpress_better(&attempt->view, &best->view))) {
+            best = attempt;
+        }
     }
     return best;
 }
@@ -231,7 +259,7 @@ static struct mpress_mapping find_mapping(const struct search *search, const str
 /* The best attempt again with all mechanisms: as it stands, and on the mapping. */
 static enum status add_last(struct search *search, struct error *error)
 {
-    const struct attempt *best = best_of(search);
+    const struct attempt *best = best_of(search, CLASS_COUNT);
     TRY(add_attempt(search, "refined with device swap", search->allowed, REFINE_LAST, best, error));
     if (search->request->scenario->cluster.nodes > 1) {
         return STATUS_OK;
@@ -266,7 +294,15 @@ static enum status run_search(struct search *search, struct error *error)
     for (size_t i = 0; i < sizeof STARTS / sizeof STARTS[0]; i++) {
         search->answer->configurations++;
         if ((STARTS[i].mechanisms & ~search->allowed) == 0) {
-            TRY(add_attempt(search, STARTS[i].name, STARTS[i].mechanisms, REFINE_START, NULL, error));
+            TRY(add_attempt(search, STARTS[i].name, STARTS[i].mechanisms, 0, NULL, error));
+            search->attempts[search->count - 1].class = STARTS[i].class;
+        }
+    }
+    TRY(run_attempts(search, error));
+    for (int class = 0; class < CLASS_COUNT; class ++) {
+        const struct attempt *best = best_of(search, (enum start_class) class);
+        if (best != NULL && (CLASSES[class].mechanisms & ~search->allowed) == 0) {
+            TRY(add_attempt(search, CLASSES[class].name, CLASSES[class].mechanisms, REFINE_CLASS, best, error));
         }
     }
     TRY(run_attempts(search, error));
@@ -450,7 +486,7 @@ static enum status answer_budget(struct search *search, struct planner_result *r
     } else {
         TRY(run_search(search, error));
     }
-    const struct attempt *best = best_of(search);
+    const struct attempt *best = best_of(search, CLASS_COUNT);
     if (!mpress_fits(&best->view)) {
         return fill_none(search, best, result, error);
     }

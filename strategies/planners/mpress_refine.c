@@ -119,11 +119,41 @@ static bool swap_recomputed(const struct mpress_case *c, struct mpress_choices *
     return true;
 }
 
-static bool keep_states(const struct mpress_case *c, struct mpress_choices *choices, uint32_t stage)
+/* Whether the stage has room for one more of these to stay: otherwise nothing is emulated. */
+static bool has_room(const struct mpress_case *c, const struct mpress_choices *choices, const struct mpress_view *view,
+                     uint32_t stage, enum tensor_move_what what, uint8_t target)
 {
-    return retarget(c, choices, stage, MOVE_OPTIMIZER, MOVE_TO_CPU, MOVE_TARGET_COUNT) ||
-           retarget(c, choices, stage, MOVE_OPTIMIZER, MOVE_TO_HOST, MOVE_TARGET_COUNT) ||
-           retarget(c, choices, stage, MOVE_OPTIMIZER, MOVE_TO_DEVICES, MOVE_TARGET_COUNT);
+    uint32_t position;
+    if (!find_last(c, choices, stage, what, target, &position)) {
+        return false;
+    }
+    double bytes = c->layers[position].state_bytes;
+    if (what == MOVE_ACTIVATION && target == MOVE_TO_RECOMPUTE) {
+        bytes = c->layers[position].saved_bytes - c->layers[position].kept_bytes;
+    } else if (what == MOVE_ACTIVATION) {
+        enum mpress_way way = target == MOVE_TO_HOST ? WAY_HOST : WAY_DEVICES;
+        bytes = c->layers[position].saved_bytes * mpress_away_at(c, choices, view, position, way, view->peak_ps[stage]);
+    }
+    return view->peak_bytes[stage] + bytes <= c->budget_bytes;
+}
+
+static bool keep_activation(const struct mpress_case *c, struct mpress_choices *choices, const struct mpress_view *view,
+                            uint32_t stage, uint8_t target)
+{
+    return has_room(c, choices, view, stage, MOVE_ACTIVATION, target) &&
+           retarget(c, choices, stage, MOVE_ACTIVATION, target, MOVE_TARGET_COUNT);
+}
+
+static bool keep_states(const struct mpress_case *c, struct mpress_choices *choices, const struct mpress_view *view,
+                        uint32_t stage)
+{
+    static const uint8_t targets[] = { MOVE_TO_CPU, MOVE_TO_HOST, MOVE_TO_DEVICES };
+    for (size_t i = 0; i < sizeof targets; i++) {
+        if (has_room(c, choices, view, stage, MOVE_OPTIMIZER, targets[i])) {
+            return retarget(c, choices, stage, MOVE_OPTIMIZER, targets[i], MOVE_TARGET_COUNT);
+        }
+    }
+    return false;
 }
 
 static bool scale_time(const struct mpress_case *c, struct mpress_choices *choices, uint32_t stage, enum mpress_way way,
@@ -149,11 +179,10 @@ static bool apply(const struct mpress_case *c, struct mpress_choices *choices, c
     case CHANGE_HALF_TO_DEVICES:
     case CHANGE_ONE_TO_DEVICES:
     case CHANGE_STATES_TO_DEVICES: return to_devices(c, choices, view, stage, change);
-    case CHANGE_KEEP_RECOMPUTED:
-        return retarget(c, choices, stage, MOVE_ACTIVATION, MOVE_TO_RECOMPUTE, MOVE_TARGET_COUNT);
-    case CHANGE_KEEP_SWAPPED: return retarget(c, choices, stage, MOVE_ACTIVATION, MOVE_TO_HOST, MOVE_TARGET_COUNT);
-    case CHANGE_KEEP_LENT: return retarget(c, choices, stage, MOVE_ACTIVATION, MOVE_TO_DEVICES, MOVE_TARGET_COUNT);
-    case CHANGE_KEEP_STATES: return keep_states(c, choices, stage);
+    case CHANGE_KEEP_RECOMPUTED: return keep_activation(c, choices, view, stage, MOVE_TO_RECOMPUTE);
+    case CHANGE_KEEP_SWAPPED: return keep_activation(c, choices, view, stage, MOVE_TO_HOST);
+    case CHANGE_KEEP_LENT: return keep_activation(c, choices, view, stage, MOVE_TO_DEVICES);
+    case CHANGE_KEEP_STATES: return keep_states(c, choices, view, stage);
     case CHANGE_SWAP_RECOMPUTED: return swap_recomputed(c, choices, view, stage);
     case CHANGE_RECOMPUTE_SWAPPED: return retarget(c, choices, stage, MOVE_ACTIVATION, MOVE_TO_HOST, MOVE_TO_RECOMPUTE);
     case CHANGE_MORE_HOST_TIME: return scale_time(c, choices, stage, WAY_HOST, true);
