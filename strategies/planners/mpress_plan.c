@@ -37,7 +37,7 @@ static const struct parameter PARAMETERS[] = {
 };
 
 /* Emulations of a refinement: of a class of starts, and with device-to-device swap at the end. */
-enum { REFINE_CLASS = 60, REFINE_LAST = 120, ATTEMPTS_MAX = 24 };
+enum { REFINE_CLASS = 80, REFINE_LAST = 160, ATTEMPTS_MAX = 24 };
 
 /* The best start of each class is refined: so a search that may use more includes what one that may use less finds. */
 enum start_class { CLASS_RECOMPUTE, CLASS_HOST, CLASS_BOTH, CLASS_DEVICES, CLASS_COUNT };
@@ -45,18 +45,21 @@ static const struct {
     const char *name;
     enum start_class class;
     uint32_t mechanisms;
+    bool lends; /* all states leave at once, so that stages have room to lend */
 } STARTS[] = {
-    { "recomputation", CLASS_RECOMPUTE, MPRESS_RECOMPUTE },
-    { "host swap", CLASS_HOST, MPRESS_HOST | MPRESS_STATES },
-    { "host swap, states updated by the host", CLASS_HOST, MPRESS_HOST | MPRESS_CPU },
-    { "recomputation, states swapped to the host", CLASS_BOTH, MPRESS_RECOMPUTE | MPRESS_STATES },
-    { "recomputation, states updated by the host", CLASS_BOTH, MPRESS_RECOMPUTE | MPRESS_CPU },
-    { "recomputation and host swap", CLASS_BOTH, MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES },
+    { "recomputation", CLASS_RECOMPUTE, MPRESS_RECOMPUTE, false },
+    { "host swap", CLASS_HOST, MPRESS_HOST | MPRESS_STATES, false },
+    { "host swap, states updated by the host", CLASS_HOST, MPRESS_HOST | MPRESS_CPU, false },
+    { "recomputation, states swapped to the host", CLASS_BOTH, MPRESS_RECOMPUTE | MPRESS_STATES, false },
+    { "recomputation, states updated by the host", CLASS_BOTH, MPRESS_RECOMPUTE | MPRESS_CPU, false },
+    { "recomputation and host swap", CLASS_BOTH, MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES, false },
     { "recomputation and host swap, states updated by the host", CLASS_BOTH,
-      MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_CPU },
-    { "device swap and recomputation", CLASS_DEVICES, MPRESS_DEVICES | MPRESS_RECOMPUTE | MPRESS_CPU },
+      MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_CPU, false },
+    { "device swap and recomputation", CLASS_DEVICES, MPRESS_DEVICES | MPRESS_RECOMPUTE | MPRESS_CPU, false },
     { "device and host swap and recomputation", CLASS_DEVICES,
-      MPRESS_DEVICES | MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_CPU },
+      MPRESS_DEVICES | MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_CPU, false },
+    { "all states updated by the host, device swap and recomputation", CLASS_DEVICES,
+      MPRESS_DEVICES | MPRESS_RECOMPUTE | MPRESS_CPU, true },
 };
 static const struct {
     const char *name;
@@ -289,13 +292,23 @@ static enum status add_last(struct search *search, struct error *error)
     return mpress_emulate(&mapped->c, &mapped->choices, &mapped->view, error);
 }
 
+static enum status begin(struct attempt *attempt, enum start_class class, bool lends, struct error *error)
+{
+    attempt->class = class;
+    for (uint32_t i = 0; i < attempt->c.positions && lends; i++) {
+        attempt->choices.of[i].target[MOVE_OPTIMIZER] =
+            attempt->c.layers[i].state_bytes > 0 ? MOVE_TO_CPU : MOVE_TARGET_COUNT;
+    }
+    return lends ? mpress_emulate(&attempt->c, &attempt->choices, &attempt->view, error) : STATUS_OK;
+}
+
 static enum status run_search(struct search *search, struct error *error)
 {
     for (size_t i = 0; i < sizeof STARTS / sizeof STARTS[0]; i++) {
         search->answer->configurations++;
         if ((STARTS[i].mechanisms & ~search->allowed) == 0) {
             TRY(add_attempt(search, STARTS[i].name, STARTS[i].mechanisms, 0, NULL, error));
-            search->attempts[search->count - 1].class = STARTS[i].class;
+            TRY(begin(&search->attempts[search->count - 1], STARTS[i].class, STARTS[i].lends, error));
         }
     }
     TRY(run_attempts(search, error));
