@@ -81,6 +81,19 @@ bool mpress_cheapest(const struct mpress_case *c, const struct mpress_choices *c
     return found;
 }
 
+/* Nothing more frees anything because copies have too much time: with half of it compute waits for them, but tensors are away longer. False: they have none left. */
+static bool hurry(struct mpress_choices *choices, uint32_t stage)
+{
+    bool hurried = false;
+    for (int way = 0; way < WAY_COUNT; way++) {
+        int64_t *lag = &choices->lag[stage][way], *lead = &choices->lead[stage][way];
+        hurried = hurried || *lag > 1 || *lead > 1;
+        *lag = (*lag + 1) / 2;
+        *lead = (*lead + 1) / 2;
+    }
+    return hurried;
+}
+
 enum status mpress_pick_until_fits(struct mpress_case *c, struct mpress_choices *choices, struct mpress_view *view,
                                    uint32_t mechanisms, struct error *error)
 {
@@ -91,10 +104,12 @@ enum status mpress_pick_until_fits(struct mpress_case *c, struct mpress_choices 
         for (uint32_t s = c->stages; s-- > 0;) { /* the last stages keep least: what they need they take first */
             double over = view->peak_bytes[s] - c->budget_bytes;
             struct mpress_pick pick;
-            while (over > 0 && mpress_cheapest(c, choices, view, spare, s, mechanisms, &pick)) {
+            bool more = over > 0 && mpress_cheapest(c, choices, view, spare, s, mechanisms, &pick);
+            picked = picked || more || (over > 0 && hurry(choices, s));
+            while (more) {
                 mpress_take(c, choices, view, spare, &pick);
                 over -= pick.freed_bytes;
-                picked = true;
+                more = over > 0 && mpress_cheapest(c, choices, view, spare, s, mechanisms, &pick);
             }
         }
         if (!picked) {
