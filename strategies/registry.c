@@ -17,7 +17,7 @@ static const struct pipeline_order *const ORDERS[] = {
 static const struct memory_policy *const POLICIES[] = {
     &policy_resident,      &policy_optimizer_on_host, &policy_patrickstar, &policy_zero_offload,
     &policy_zero3_offload, &policy_zero_infinity,     &policy_vdnn,        &policy_superneurons,
-    &policy_capuchin,      &policy_swapadvisor,       &policy_dtr,
+    &policy_capuchin,      &policy_swapadvisor,       &policy_dtr,         &policy_mpress,
 };
 
 enum {

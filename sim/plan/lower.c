@@ -39,6 +39,11 @@ uint32_t lower_stage(const struct lowering *l)
     return l->rank->stage;
 }
 
+uint32_t lower_device(const struct lowering *l)
+{
+    return l->rank->device;
+}
+
 uint32_t lower_data_size(const struct lowering *l)
 {
     return l->replicas;
@@ -93,6 +98,42 @@ uint32_t lower_copy_to_device(struct lowering *l, double bytes, bool pageable, u
                               uint32_t release)
 {
     return copy(l, OP_COPY_H2D, QUEUE_H2D, bytes, pageable, after_op, acquire, release);
+}
+
+/* ---- device-to-device swap ---- */
+
+static uint32_t peer_copy(struct lowering *l, bool out, uint32_t stage, double bytes, uint32_t after_op)
+{
+    uint32_t queue = lowering_lane(l, out ? LANE_SWAP_OUT : LANE_SWAP_IN, stage);
+    uint32_t op = lowering_op(l, OP_COPY_P2P, queue, builder_work_transfer(l->builder, bytes, false), PHASE_OFFLOAD);
+    builder_depends(l->builder, after_op);
+    return op;
+}
+
+uint32_t lower_copy_to_peer(struct lowering *l, uint32_t stage, double bytes, uint32_t after_op, uint32_t own,
+                            uint32_t peer)
+{
+    uint32_t op = peer_copy(l, true, stage, bytes, after_op);
+    builder_read(l->builder, own);
+    builder_write(l->builder, peer);
+    return op;
+}
+
+uint32_t lower_copy_from_peer(struct lowering *l, uint32_t stage, double bytes, uint32_t after_op, uint32_t own,
+                              uint32_t peer)
+{
+    uint32_t op = peer_copy(l, false, stage, bytes, after_op);
+    builder_read(l->builder, peer);
+    builder_write(l->builder, own);
+    return op;
+}
+
+uint32_t lower_peer_join(struct lowering *l, bool out, uint32_t after_op)
+{
+    uint32_t queue = lowering_lane(l, out ? LANE_SWAP_OUT : LANE_SWAP_IN, l->rank->stage);
+    uint32_t op = lowering_op(l, OP_MARK, queue, SCHED_NONE, PHASE_OFFLOAD);
+    builder_depends(l->builder, after_op);
+    return op;
 }
 
 uint32_t lower_host_optimizer(struct lowering *l, double parameters, uint32_t after_op)

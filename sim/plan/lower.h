@@ -56,6 +56,7 @@ struct lower_layer {
 };
 
 enum lower_pass_kind { LOWER_FORWARD, LOWER_BACKWARD, LOWER_BACKWARD_WEIGHT };
+enum { LOWER_PASS_KINDS = LOWER_BACKWARD_WEIGHT + 1 };
 
 struct lower_pass {
     const struct lower_layer *layer;
@@ -78,6 +79,7 @@ void lower_fail(struct lowering *lowering, enum status status, const char *forma
     __attribute__((format(printf, 3, 4)));
 
 uint32_t lower_stage(const struct lowering *lowering);
+uint32_t lower_device(const struct lowering *lowering); /* the rank's GPU number, or that of its representative */
 uint32_t lower_data_size(
     const struct lowering *lowering); /* data * context of the plan (policies see no plan whose layers differ) */
 uint32_t lower_data_index(const struct lowering *lowering); /* the rank's place in that group; 0 when folded */
@@ -104,6 +106,15 @@ uint32_t lower_copy_to_host(struct lowering *lowering, double bytes, bool pageab
                             uint32_t release);
 uint32_t lower_copy_to_device(struct lowering *lowering, double bytes, bool pageable, uint32_t after_op,
                               uint32_t acquire, uint32_t release);
+/* Device-to-device swap: memory of another stage's device (the one with this rank's place in its stage), and one-sided copies between it and the rank's own, each peer and direction on a queue of its
+ * own. A join waits for several of them (builder_depends) and takes no time: what comes in needs its device buffer before its first stripe, and what goes out keeps it until after its last. */
+uint32_t lower_peer_buffer(struct lowering *lowering, uint32_t stage, double bytes, enum buffer_class buffer_class,
+                           uint8_t flags, const char *label);
+uint32_t lower_copy_to_peer(struct lowering *lowering, uint32_t stage, double bytes, uint32_t after_op, uint32_t own,
+                            uint32_t peer);
+uint32_t lower_copy_from_peer(struct lowering *lowering, uint32_t stage, double bytes, uint32_t after_op, uint32_t own,
+                              uint32_t peer);
+uint32_t lower_peer_join(struct lowering *lowering, bool out, uint32_t after_op);
 /* Adam over `parameters` of this device on its share of the cores of its socket: all devices there share them equally. */
 uint32_t lower_host_optimizer(struct lowering *lowering, double parameters, uint32_t after_op);
 /* Fused Adam on the device over all owned parameters. */

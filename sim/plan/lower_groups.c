@@ -2,9 +2,15 @@
 #include "sim/base/check.h"
 #include "sim/plan/lower_internal.h"
 
+uint32_t lowering_stage_gpu(const struct lowering *l, uint32_t stage)
+{
+    const int64_t *places = l->request->plan->stage_places;
+    return (places != NULL ? (uint32_t)places[stage] : stage) * l->stage_devices;
+}
+
 uint32_t lowering_gpu(const struct lowering *l, uint32_t stage, uint32_t d, uint32_t c, uint32_t t)
 {
-    return ((stage * l->data + d) * l->context + c) * l->tensor + t;
+    return lowering_stage_gpu(l, stage) + (d * l->context + c) * l->tensor + t;
 }
 
 /* The kinds of groups; the member index runs over the coordinates that vary inside the group, the instance index over the others. */
@@ -55,7 +61,7 @@ static uint32_t rank_in_stage(const struct lowering *l, const struct rank_state 
 static uint32_t layout_gpu(const struct lowering *l, uint32_t stage, const struct layout *layout, uint32_t replica,
                            uint32_t t)
 {
-    return stage * l->stage_devices + (uint32_t)plan_layer_rank(&layout->split, replica, t);
+    return lowering_stage_gpu(l, stage) + (uint32_t)plan_layer_rank(&layout->split, replica, t);
 }
 
 static uint32_t group_member(const struct lowering *l, const struct group_shape *shape, uint32_t instance,
@@ -67,7 +73,7 @@ static uint32_t group_member(const struct lowering *l, const struct group_shape 
     case GROUP_MODEL:
         return lowering_gpu(l, member / l->tensor, instance / l->context, instance % l->context, member % l->tensor);
     case GROUP_WORLD: return member;
-    case GROUP_PAIR: return (member == 0 ? shape->stage : shape->peer_stage) * l->stage_devices + instance;
+    case GROUP_PAIR: return lowering_stage_gpu(l, member == 0 ? shape->stage : shape->peer_stage) + instance;
     }
     return 0;
 }
@@ -158,7 +164,7 @@ static uint32_t make_move_group(struct lowering *l, const struct rank_state *ran
     m.members = numbers + (size_t)4 * ranks;
     assign_groups(&m, ranks);
     for (uint32_t i = 0; i < ranks; i++) {
-        m.members[i] += rank->stage * l->stage_devices;
+        m.members[i] += lowering_stage_gpu(l, rank->stage);
     }
     const char *label = m.exchange ? "exchange" : "redistribution";
     return l->fold ? builder_group(l->builder, m.members, m.size, ranks / m.size, label)

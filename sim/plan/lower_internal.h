@@ -75,7 +75,14 @@ struct lane {
     uint32_t peer_stage, queue;
     uint8_t kind; /* enum lane_kind */
 };
-enum lane_kind { LANE_SEND_FORWARD, LANE_RECV_FORWARD, LANE_SEND_BACKWARD, LANE_RECV_BACKWARD };
+enum lane_kind {
+    LANE_SEND_FORWARD,
+    LANE_RECV_FORWARD,
+    LANE_SEND_BACKWARD,
+    LANE_RECV_BACKWARD,
+    LANE_SWAP_OUT, /* device-to-device swap; towards the stage itself: what joins its stripes */
+    LANE_SWAP_IN
+};
 enum { LANES_MAX = 64, PASS_ENDS = 16, NEXT_DEPENDENCIES_MAX = 64, NEXT_ACQUIRES_MAX = 16 };
 
 /* What lives from the forward of (layer, micro-batch) to its backward. */
@@ -178,6 +185,7 @@ uint32_t lowering_complete(struct lowering *l, uint32_t buffer, uint32_t from, u
                            uint32_t micro_batch);
 
 /* lower_groups.c: who talks to whom */
+uint32_t lowering_stage_gpu(const struct lowering *l, uint32_t stage); /* its first; the others follow */
 uint32_t lowering_gpu(const struct lowering *l, uint32_t stage, uint32_t d, uint32_t c, uint32_t t);
 enum status lowering_groups(struct lowering *l, struct rank_state *rank);
 uint32_t lowering_pair_group(struct lowering *l, uint32_t from_stage, uint32_t to_stage);
@@ -203,6 +211,8 @@ bool lowering_exchanges(struct lowering *l, const struct order_step *step, const
 
 /* lower_step.c: the walk along the pipeline order */
 enum status lowering_walk(struct lowering *l);
+/* The queue towards a peer, made at first use. */
+uint32_t lowering_lane(struct lowering *l, enum lane_kind kind, uint32_t peer_stage);
 
 /* lower_optimizer.c */
 uint32_t lowering_memory_kernel(struct lowering *l, enum kernel_class kernel_class, double read, double written,

@@ -32,24 +32,21 @@ static void clear_ids(uint32_t *ids, size_t count)
     }
 }
 
-uint32_t lower_space(struct lowering *l, enum space_kind kind)
+/* The space of a kind that serves a device, made at first use. */
+static uint32_t space_of(struct lowering *l, enum space_kind kind, uint32_t device)
 {
-    struct rank_state *rank = l->rank;
-    if (rank->spaces[kind] != SCHED_NONE) {
-        return rank->spaces[kind];
-    }
     const struct cluster *cluster = l->request->cluster;
     const struct machine *machine = cluster->machine;
-    uint32_t node = rank->device / cluster->gpus_per_node;
-    uint32_t *known = kind == SPACE_DEVICE ? &l->device_spaces[rank->device] : &l->host_spaces[kind][node];
+    uint32_t node = device / cluster->gpus_per_node;
+    uint32_t *known = kind == SPACE_DEVICE ? &l->device_spaces[device] : &l->host_spaces[kind][node];
     if (*known == SCHED_NONE) {
         char label[64];
         double capacity = machine->gpu.usable_bytes;
         uint32_t location = node, parent = SCHED_NONE;
         switch (kind) {
         case SPACE_DEVICE:
-            location = rank->device;
-            snprintf(label, sizeof label, "gpu %u", rank->device);
+            location = device;
+            snprintf(label, sizeof label, "gpu %u", device);
             break;
         case SPACE_HOST:
             capacity = machine->dram_bytes;
@@ -71,8 +68,16 @@ uint32_t lower_space(struct lowering *l, enum space_kind kind)
         }
         *known = builder_space(l->builder, kind, location, (uint64_t)capacity, parent, label);
     }
-    rank->spaces[kind] = *known;
     return *known;
+}
+
+uint32_t lower_space(struct lowering *l, enum space_kind kind)
+{
+    uint32_t *own = &l->rank->spaces[kind];
+    if (*own == SCHED_NONE) {
+        *own = space_of(l, kind, l->rank->device);
+    }
+    return *own;
 }
 
 uint32_t lower_queue(struct lowering *l, enum queue_class queue_class)
@@ -98,18 +103,35 @@ static void refuse_bytes(struct lowering *l, const char *label, double bytes)
     }
 }
 
-uint32_t lower_buffer(struct lowering *l, enum space_kind kind, double bytes, enum buffer_class buffer_class,
-                      uint8_t flags, const char *label)
+static uint32_t buffer_in(struct lowering *l, uint32_t space, uint32_t copies, double bytes,
+                          enum buffer_class buffer_class, uint8_t flags, const char *label)
 {
-    uint32_t copies = kind == SPACE_DEVICE ? 1 : l->rank->host_copies;
     bytes = ceil(bytes);
     l->buffer_bytes += bytes * copies;
     if (bytes > (double)SCHED_INTEGER_MAX || l->buffer_bytes > BUFFER_BYTES_MAX) {
         refuse_bytes(l, label, bytes);
         bytes = 0; /* nobody reads the schedule, but (uint64_t) of more is undefined */
     }
-    return builder_buffer(l->builder, lower_space(l, kind), (uint64_t)bytes, copies, buffer_class, flags,
+    return builder_buffer(l->builder, space, (uint64_t)bytes, copies, buffer_class, flags,
                           builder_label(l->builder, label));
+}
+
+uint32_t lower_buffer(struct lowering *l, enum space_kind kind, double bytes, enum buffer_class buffer_class,
+                      uint8_t flags, const char *label)
+{
+    uint32_t copies = kind == SPACE_DEVICE ? 1 : l->rank->host_copies;
+    return buffer_in(l, lower_space(l, kind), copies, bytes, buffer_class, flags, label);
+}
+
+uint32_t lower_peer_buffer(struct lowering *l, uint32_t stage, double bytes, enum buffer_class buffer_class,
+                           uint8_t flags, const char *label)
+{
+    const struct rank_state *rank = l->rank;
+    for (uint32_t s = 0; s < l->stages; s++) { /* spaces stand in the order of the stages */
+        space_of(l, SPACE_DEVICE, lowering_gpu(l, s, rank->d, rank->c, rank->t));
+    }
+    uint32_t space = space_of(l, SPACE_DEVICE, lowering_gpu(l, stage, rank->d, rank->c, rank->t));
+    return buffer_in(l, space, 1, bytes, buffer_class, flags, label);
 }
 
 static void split_layer(const struct lowering *l, struct rank_state *rank, struct lower_layer *layer)
@@ -206,6 +228,9 @@ static uint32_t place_buffer(struct lowering *l, const struct lower_layer *layer
         return SCHED_NONE;
     }
     enum space_kind kind = policy->place == NULL ? SPACE_DEVICE : policy->place(l, layer, buffer_class);
+    if (kind == SPACE_KIND_COUNT) {
+        return SCHED_NONE;
+    }
     char label[96];
     if (layer->kind == LAYER_TRANSFORMER) {
         snprintf(label, sizeof label, "layer %u %s", layer->model_index, buffer_class_word(buffer_class));

@@ -2,9 +2,10 @@
 #include "sim/base/check.h"
 #include "sim/plan/lower_internal.h"
 
-static uint32_t lane_queue(struct lowering *l, enum lane_kind kind, uint32_t peer_stage)
+uint32_t lowering_lane(struct lowering *l, enum lane_kind kind, uint32_t peer_stage)
 {
-    static const char *const words[] = { "send forward", "recv forward", "send backward", "recv backward" };
+    static const char *const words[] = { "send forward",  "recv forward", "send backward",
+                                         "recv backward", "swap out",     "swap in" };
     struct rank_state *rank = l->rank;
     for (uint32_t i = 0; i < rank->lane_count; i++) {
         if (rank->lanes[i].kind == kind && rank->lanes[i].peer_stage == peer_stage) {
@@ -12,7 +13,7 @@ static uint32_t lane_queue(struct lowering *l, enum lane_kind kind, uint32_t pee
         }
     }
     if (rank->lane_count == LANES_MAX) {
-        lower_fail(l, STATUS_LIMIT, "more than %d pipeline peers of one stage", LANES_MAX / 4);
+        lower_fail(l, STATUS_LIMIT, "more than %d queues of one stage towards its peers", LANES_MAX);
         return rank->lanes[0].queue;
     }
     uint32_t queue = builder_queue(l->builder, QUEUE_P2P, words[kind]);
@@ -52,7 +53,7 @@ static uint32_t receive(struct lowering *l, bool backward, uint32_t producer, ui
     /* A received activation is its layer's saved input: it lives until the backward. A received gradient is only passing through. */
     uint32_t buffer = lower_buffer(l, SPACE_DEVICE, bytes, backward ? BUFFER_BOUNDARY : BUFFER_ACTIVATION, 0,
                                    backward ? "received gradient" : "received activation");
-    uint32_t queue = lane_queue(l, backward ? LANE_RECV_BACKWARD : LANE_RECV_FORWARD, peer);
+    uint32_t queue = lowering_lane(l, backward ? LANE_RECV_BACKWARD : LANE_RECV_FORWARD, peer);
     uint32_t work = builder_work_transfer(l->builder, lowering_sent_bytes(l, from, to), false);
     uint32_t after = l->request->software->overlap_pipeline ? SCHED_NONE : rank->last_compute;
     uint32_t op = lowering_op(l, OP_RECV, queue, work, PHASE_PIPELINE_COMM);
@@ -87,7 +88,7 @@ static void send_output(struct lowering *l, bool backward, uint32_t producer, ui
     uint32_t to = backward ? from - 1 : from + 1;
     lowering_slice_output(l, from, to, chunk, micro_batch);
     uint32_t peer = holder(l, consumer);
-    uint32_t queue = lane_queue(l, backward ? LANE_SEND_BACKWARD : LANE_SEND_FORWARD, peer);
+    uint32_t queue = lowering_lane(l, backward ? LANE_SEND_BACKWARD : LANE_SEND_FORWARD, peer);
     uint32_t work = builder_work_transfer(l->builder, lowering_sent_bytes(l, from, to), false);
     uint32_t made_by = rank->last_compute;
     rank->last_send = lowering_op(l, OP_SEND, queue, work, PHASE_PIPELINE_COMM);

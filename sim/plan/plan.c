@@ -8,6 +8,7 @@
 #include "sim/base/json_write.h"
 #include "sim/plan/order.h"
 #include "sim/plan/plan_layers.h"
+#include "sim/plan/plan_moves.h"
 #include "strategies/registry.h"
 
 const char *recompute_word(enum recompute_mode mode)
@@ -212,6 +213,7 @@ enum status plan_check(const struct plan *plan, const struct model *model, struc
     TRY(check_batch(plan, error));
     TRY(check_order(plan, error));
     TRY(plan_layers_check(plan, model, error));
+    TRY(plan_moves_check(plan, model, error));
     return plan->stage_layers == NULL ? STATUS_OK : check_stages(plan, model, error);
 }
 
@@ -266,6 +268,7 @@ void plan_print_json(const struct plan *plan, const struct model *model, struct 
         jw_int(&w, NULL, plan->stage_layers[i]);
     }
     jw_end(&w);
+    plan_moves_print(plan, model, &w);
     jw_end(&w);
     jw_string(&w, "detail", plan_detail_word(plan->detail));
     jw_bool(&w, "fold", plan->fold);

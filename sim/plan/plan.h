@@ -43,6 +43,11 @@ struct plan {
     struct parameter_values order_parameters;
     /* boundaries: transformer layers of each virtual stage, in model order [pipeline * virtual_stages]; the embedding belongs to the first, the head to the last */
     int64_t *stage_layers;
+    /* which block of tensor * context * data devices each stage takes [pipeline], or NULL: in order */
+    int64_t *stage_places;
+    /* tensors that leave their device, for policies that carry it out (sim/plan/plan_moves.h) [move_count], or NULL: not said */
+    struct tensor_move *moves;
+    uint32_t move_count;
     /* per transformer layer [model.layers] */
     uint8_t *recompute;
     /* per transformer layer [model.layers], or NULL: all are split as tensor, data and zero_stage say, tensor-parallel partners consecutive */

@@ -7,6 +7,7 @@
 #include "sim/base/check.h"
 #include "sim/plan/order.h"
 #include "sim/plan/plan_layers.h"
+#include "sim/plan/plan_moves.h"
 #include "sim/plan/scenario_keys.h"
 #include "strategies/registry.h"
 
@@ -232,7 +233,7 @@ static enum status read_stages(struct plan *plan, const struct model *model, con
             TRY(json_as_int(&item, 0, model->layers, &plan->stage_layers[i], error));
         }
     }
-    return STATUS_OK;
+    return plan_moves_read(plan, model, &section, arena, error);
 }
 
 /* plan_check knows paths, not files: follow "$.a.b[2]" from the root for the file and the line; of the longest part that exists. */

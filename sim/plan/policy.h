@@ -29,7 +29,7 @@ struct memory_policy {
     void (*choose_recompute)(struct lowering *lowering, uint8_t *modes);
     /* The space that holds a layer's weights, gradients or optimizer states for the whole step (BUFFER_WEIGHT, BUFFER_GRADIENT, BUFFER_OPTIMIZER). NULL: SPACE_DEVICE.
      * SPACE_STORAGE and SPACE_HOST are pageable, SPACE_PINNED is page-locked. Asked before begin_rank. The lowering only charges the space: what kernels need of it on the device,
-     * the policy copies there (before_pass, after_pass). */
+     * the policy copies there (before_pass, after_pass). SPACE_KIND_COUNT: the lowering charges nothing, the policy makes the buffers itself (on other devices). */
     enum space_kind (*place)(struct lowering *lowering, const struct lower_layer *layer,
                              enum buffer_class buffer_class);
     /* Around each layer pass (forward; backward with its recomputation; weight part). NULL: nothing. */
@@ -45,6 +45,8 @@ struct memory_policy {
     /* The policy holds the model's data itself, in units of its own, and moves, gathers, reduces and updates it: the lowering makes no buffers for weights, gradients and optimizer states (place,
      * gradient_ready are not called), emits no gather or cast of weights, no clearing, reduction or norm of gradients. `optimizer` is called after the last pass and is required. */
     bool owns_model_data;
+    /* The policy carries out the plan's moves (sim/plan/plan_moves.h). */
+    bool takes_moves;
 };
 
 #endif

@@ -8,6 +8,7 @@
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 #include "sim/plan/plan_layers.h"
+#include "sim/plan/plan_moves.h"
 #include "strategies/planners/planner.h"
 #include "strategies/registry.h"
 
@@ -40,6 +41,11 @@ double planner_runtime_bytes(const struct scenario *scenario)
 /* Planners count with one split of all layers, or choose the splits themselves. */
 static enum status check_layers(const struct planner_request *request, struct error *error)
 {
+    if (request->scenario->plan.moves != NULL || request->scenario->plan.stage_places != NULL) {
+        return error_at(error, STATUS_BAD_INPUT, NULL, "$.plan",
+                        "the scenario places its stages or moves tensors already, and a planner chooses that: leave "
+                        "plan.moves and plan.stage_places out, or run the scenario as it is");
+    }
     if (!plan_is_mixed(&request->scenario->plan, &request->scenario->model)) {
         return STATUS_OK;
     }
@@ -157,7 +163,7 @@ enum status planner_copy_plan(struct plan *copy, const struct plan *plan, const 
         }
         memcpy(copy->layers, plan->layers, layers * sizeof *copy->layers);
     }
-    return STATUS_OK;
+    return plan_moves_copy(copy, plan, arena, error);
 }
 
 enum status planner_label_layers(struct planner_choice *choice, const struct model *model, struct arena *arena,

@@ -51,7 +51,8 @@ static double budget(const struct lowering *lowering, const struct activation_ra
     const struct lower_request *request = lower_input(lowering);
     const struct machine *machine = request->cluster->machine;
     const struct software *software = request->software;
-    double asked = lower_policy_parameter(lowering, ACTIVATION_BUDGET) * GIB, scratch = 0;
+    bool has_budget = request->policy->parameter_count > ACTIVATION_BUDGET;
+    double asked = has_budget ? lower_policy_parameter(lowering, ACTIVATION_BUDGET) * GIB : 0, scratch = 0;
     double bytes = asked > 0 && asked < machine->gpu.usable_bytes ? asked : machine->gpu.usable_bytes;
     bytes -= software_runtime_bytes(software, machine);
     if (software->nccl_buffers) { /* tensor, data, pipeline: at most three communicators */
@@ -74,8 +75,7 @@ static bool find_rates(struct lowering *lowering, struct activation_rank *rank)
 {
     const struct lower_request *request = lower_input(lowering);
     const struct cluster *cluster = request->cluster;
-    const struct plan *plan = request->plan;
-    uint32_t device = lower_stage(lowering) * (uint32_t)(plan->data * plan->context * plan->tensor);
+    uint32_t device = lower_device(lowering);
     const struct endpoint gpu = { ENDPOINT_GPU, device };
     const struct endpoint host = { ENDPOINT_HOST, device / cluster->gpus_per_node * cluster->sockets };
     struct route down, up;
@@ -95,18 +95,32 @@ static bool find_rates(struct lowering *lowering, struct activation_rank *rank)
 
 /* ---- passes ---- */
 
+/* [layers] lengths by kind of pass; a layer like the one before it is not costed again. */
+static double (*list_lengths(struct lowering *lowering, const struct activation_rank *rank))[LOWER_PASS_KINDS]
+{
+    double(*lengths)[LOWER_PASS_KINDS] = arena_alloc(lower_arena(lowering), rank->layer_count, sizeof *lengths);
+    for (uint32_t i = 0; lengths != NULL && i < rank->layer_count; i++) {
+        bool same = i > 0 && rank->layers[i].graph == rank->layers[i - 1].graph && rank->modes[i] == rank->modes[i - 1];
+        for (int kind = 0; kind < LOWER_PASS_KINDS; kind++) {
+            lengths[i][kind] = same ? lengths[i - 1][kind]
+                                    : pass_s(lowering, &rank->layers[i], (enum recompute_mode)rank->modes[i],
+                                             (enum lower_pass_kind)kind);
+        }
+    }
+    return lengths;
+}
+
 struct activation_saving *activation_saving_of(const struct activation_rank *rank, uint32_t layer, uint32_t micro_batch)
 {
     return &rank->savings[(size_t)layer * rank->micro_batches + micro_batch];
 }
 
-static void add_pass(const struct lowering *lowering, struct activation_rank *rank, uint32_t layer,
+static void add_pass(struct activation_rank *rank, const double (*lengths)[LOWER_PASS_KINDS], uint32_t layer,
                      uint32_t micro_batch, enum lower_pass_kind kind)
 {
     uint32_t at = rank->pass_count++;
     double start = at > 0 ? rank->passes[at - 1].end_s : 0;
-    double length = pass_s(lowering, &rank->layers[layer], (enum recompute_mode)rank->modes[layer], kind);
-    rank->passes[at] = (struct activation_pass){ layer, micro_batch, kind, start, start + length };
+    rank->passes[at] = (struct activation_pass){ layer, micro_batch, kind, start, start + lengths[layer][kind] };
     struct activation_saving *saving = activation_saving_of(rank, layer, micro_batch);
     if (kind == LOWER_FORWARD) {
         saving->forward = at;
@@ -116,7 +130,8 @@ static void add_pass(const struct lowering *lowering, struct activation_rank *ra
     saving->last = at;
 }
 
-static void add_step(const struct lowering *lowering, struct activation_rank *rank, const struct order_step *step)
+static void add_step(struct activation_rank *rank, const double (*lengths)[LOWER_PASS_KINDS],
+                     const struct order_step *step)
 {
     uint32_t first = 0, count = 0;
     for (uint32_t i = rank->layer_count; i-- > 0;) {
@@ -127,7 +142,7 @@ static void add_step(const struct lowering *lowering, struct activation_rank *ra
     }
     for (uint32_t i = 0; i < count; i++) {
         bool forward = step->kind == STEP_FORWARD;
-        add_pass(lowering, rank, first + (forward ? i : count - 1 - i), step->micro_batch,
+        add_pass(rank, lengths, first + (forward ? i : count - 1 - i), step->micro_batch,
                  forward                       ? LOWER_FORWARD
                  : step->kind == STEP_BACKWARD ? LOWER_BACKWARD
                                                : LOWER_BACKWARD_WEIGHT);
@@ -145,22 +160,24 @@ static bool list_passes(struct lowering *lowering, struct activation_rank *rank)
     uint32_t most = order_step_count(order, &request);
     size_t savings = (size_t)rank->layer_count * rank->micro_batches;
     struct order_step *steps = arena_array(lower_arena(lowering), struct order_step, most);
+    double(*lengths)[LOWER_PASS_KINDS] = list_lengths(lowering, rank);
     rank->passes = arena_array(lower_arena(lowering), struct activation_pass, 3 * savings);
     rank->live_bytes = arena_array(lower_arena(lowering), double, 3 * savings);
     rank->down_free_s = arena_array(lower_arena(lowering), double, 3 * savings);
-    rank->wait_for = arena_array(lower_arena(lowering), uint32_t, 3 * savings);
+    rank->wait_for[0] = arena_array(lower_arena(lowering), uint32_t, 3 * savings);
+    rank->wait_for[1] = arena_array(lower_arena(lowering), uint32_t, 3 * savings);
     rank->savings = arena_array(lower_arena(lowering), struct activation_saving, savings);
-    if (steps == NULL || rank->passes == NULL || rank->savings == NULL || rank->live_bytes == NULL ||
-        rank->down_free_s == NULL || rank->wait_for == NULL) {
+    if (steps == NULL || lengths == NULL || rank->passes == NULL || rank->savings == NULL || rank->live_bytes == NULL ||
+        rank->down_free_s == NULL || rank->wait_for[0] == NULL || rank->wait_for[1] == NULL) {
         lower_fail(lowering, STATUS_NO_MEMORY, "out of memory for the activations of a rank");
         return false;
     }
     for (size_t i = 0; i < 3 * savings; i++) {
-        rank->wait_for[i] = SCHED_NONE;
+        rank->wait_for[0][i] = rank->wait_for[1][i] = SCHED_NONE;
     }
     uint32_t count = order->build(&request, lower_stage(lowering), steps);
     for (uint32_t i = 0; i < count; i++) {
-        add_step(lowering, rank, &steps[i]);
+        add_step(rank, (const double(*)[LOWER_PASS_KINDS])lengths, &steps[i]);
     }
     return true;
 }

@@ -14,6 +14,13 @@ struct activation_pass {
     double start_s, end_s; /* estimated, from the start of the step */
 };
 
+/* A stripe of a saving that goes to other stages' devices. */
+struct activation_stripe {
+    uint32_t stage;
+    double bytes;
+    uint32_t peer, down, up; /* buffer and ops while lowering */
+};
+
 /* One saving. Between `forward` and `last` (indices of passes, both included) it is on the device, unless it moves: then up to `gone` (the pass during which it goes down ends its stay)
  * and from `trigger` (the pass at whose start it begins to come up) on. */
 struct activation_saving {
@@ -23,7 +30,9 @@ struct activation_saving {
     bool moves;
     uint32_t gone, trigger;
     uint32_t gone_by;        /* compute waits after this pass until it has gone; SCHED_NONE: it never does */
-    uint32_t host, down, up; /* buffer and ops while lowering */
+    uint32_t host, down, up; /* buffer and ops while lowering; `up` of stripes: what begins them */
+    struct activation_stripe *stripes;
+    uint32_t stripe_count; /* 0: it goes to the host */
 };
 
 struct activation_rank {
@@ -35,14 +44,16 @@ struct activation_rank {
     struct activation_saving *savings; /* [layer_count * micro_batches]: layer-major */
     double *live_bytes;                /* [pass_count] of savings: activation_live fills it */
     double *down_free_s;               /* [pass_count] when the copies down of forwards up to it have ended */
-    uint32_t *wait_for;                /* [pass_count] while lowering: the copy down that the pass waits for */
-    double budget_bytes;               /* that savings may take together at any pass */
+    uint32_t *wait_for
+        [2]; /* [pass_count] while lowering: the copies that the pass waits for, to the host and to other devices */
+    double budget_bytes; /* that savings may take together at any pass */
     double down_bytes_per_s, up_bytes_per_s;
     uint32_t reach; /* passes between a trigger and its backward, at most: activation_ready */
     bool waits;     /* compute waits for each copy down before it goes on */
+    void *own;      /* of a policy that has more to remember */
 };
 
-/* Parameters every activation policy has, first in its table: ACTIVATION_BUDGET. */
+/* The parameter of policies that choose by a budget, first in their table. */
 enum { ACTIVATION_BUDGET };
 #define ACTIVATION_BUDGET_PARAMETER                                                                                    \
     {                                                                                                                  \

@@ -1,4 +1,4 @@
-/* Carrying out: copies down after forwards, up before backwards. */
+/* Carrying out: copies down (or to other devices) after forwards, up before backwards. */
 #include "sim/ir/builder.h"
 #include "strategies/policies/activation_kit.h"
 
@@ -32,13 +32,48 @@ void activation_ready(struct activation_rank *rank)
     }
 }
 
+/* To other devices, all stripes at once; its own memory is free when the last has arrived. */
+static uint32_t send_stripes(struct lowering *lowering, struct activation_saving *saving, uint32_t after,
+                             uint32_t device)
+{
+    for (uint32_t i = 0; i < saving->stripe_count; i++) {
+        struct activation_stripe *stripe = &saving->stripes[i];
+        stripe->peer = lower_peer_buffer(lowering, stripe->stage, stripe->bytes, BUFFER_ACTIVATION, 0,
+                                         "saved for backward, for another stage");
+        stripe->down = lower_copy_to_peer(lowering, stripe->stage, stripe->bytes, after, device, stripe->peer);
+        builder_acquire(lower_builder(lowering), stripe->peer);
+    }
+    uint32_t gone = lower_peer_join(lowering, true, SCHED_NONE);
+    for (uint32_t i = 0; i < saving->stripe_count; i++) {
+        builder_depends(lower_builder(lowering), saving->stripes[i].down);
+    }
+    builder_release(lower_builder(lowering), device);
+    return gone;
+}
+
+static void fetch_stripes(struct lowering *lowering, struct activation_saving *saving, uint32_t after, uint32_t device)
+{
+    saving->up = lower_peer_join(lowering, false, after);
+    builder_acquire(lower_builder(lowering), device);
+    for (uint32_t i = 0; i < saving->stripe_count; i++) {
+        struct activation_stripe *stripe = &saving->stripes[i];
+        stripe->up = lower_copy_from_peer(lowering, stripe->stage, stripe->bytes, saving->up, device, stripe->peer);
+        builder_depends(lower_builder(lowering), stripe->down);
+        builder_release(lower_builder(lowering), stripe->peer);
+    }
+}
+
 static void bring_up(struct lowering *lowering, const struct activation_rank *rank, struct activation_saving *saving)
 {
     uint32_t after = lower_last_compute(lowering);
     uint32_t device =
-        lower_buffer(lowering, SPACE_DEVICE, saving->bytes, BUFFER_ACTIVATION, 0, "saved for backward, from the host");
-    saving->up = lower_copy_to_device(lowering, saving->bytes, false, saving->down, device, saving->host);
-    builder_depends(lower_builder(lowering), after);
+        lower_buffer(lowering, SPACE_DEVICE, saving->bytes, BUFFER_ACTIVATION, 0, "saved for backward, back again");
+    if (saving->stripe_count > 0) {
+        fetch_stripes(lowering, saving, after, device);
+    } else {
+        saving->up = lower_copy_to_device(lowering, saving->bytes, false, saving->down, device, saving->host);
+        builder_depends(lower_builder(lowering), after);
+    }
     lower_activation_give(lowering, &rank->layers[saving->layer], saving->micro_batch, device);
 }
 
@@ -55,9 +90,13 @@ void activation_before_pass(struct lowering *lowering, const struct lower_pass *
             bring_up(lowering, rank, saving);
         }
     }
-    lower_next_depends(lowering, rank->wait_for[rank->at]);
+    lower_next_depends(lowering, rank->wait_for[0][rank->at]);
+    lower_next_depends(lowering, rank->wait_for[1][rank->at]);
     if (pass->kind == LOWER_BACKWARD && own->moves) {
         lower_next_depends(lowering, own->up);
+        for (uint32_t i = 0; i < own->stripe_count; i++) {
+            lower_next_depends(lowering, own->stripes[i].up);
+        }
     }
 }
 
@@ -68,11 +107,18 @@ void activation_after_pass(struct lowering *lowering, const struct lower_pass *p
     if (pass->kind == LOWER_FORWARD && saving->moves) {
         uint32_t end = lower_last_compute(lowering);
         uint32_t device = lower_activation_take(lowering, pass->layer, pass->micro_batch);
-        saving->host = lower_buffer(lowering, SPACE_PINNED, saving->bytes, BUFFER_ACTIVATION, 0, "saved for backward");
-        saving->down = lower_copy_to_host(lowering, saving->bytes, false, end, saving->host, device);
+        bool striped = saving->stripe_count > 0;
+        if (striped) {
+            saving->down = send_stripes(lowering, saving, end, device);
+        } else {
+            saving->host =
+                lower_buffer(lowering, SPACE_PINNED, saving->bytes, BUFFER_ACTIVATION, 0, "saved for backward");
+            saving->down = lower_copy_to_host(lowering, saving->bytes, false, end, saving->host, device);
+        }
         lower_next_depends(lowering, rank->waits ? saving->down : SCHED_NONE);
         if (saving->gone_by != SCHED_NONE) {
-            rank->wait_for[saving->gone_by + 1] = saving->down; /* copies end in order: the latest is enough */
+            rank->wait_for[striped][saving->gone_by + 1] =
+                saving->down; /* each kind ends in order: the latest is enough */
         }
     }
     rank->at++;

@@ -1,0 +1,353 @@
+/* One iteration in the simulator, with memory to spare: what fits has no wait for memory in it, and runs the same on the real capacity. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/base/check.h"
+#include "sim/base/units.h"
+#include "sim/exec.h"
+#include "sim/plan/lower.h"
+#include "sim/plan/order.h"
+#include "strategies/planners/mpress_internal.h"
+#include "strategies/registry.h"
+
+static enum status no_memory(struct error *error)
+{
+    return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
+}
+
+enum status mpress_view_new(const struct mpress_case *c, struct mpress_view *view, struct error *error)
+{
+    size_t intervals = (size_t)c->positions * c->micro_batches;
+    view->peak_bytes = arena_array(c->arena, double, c->stages);
+    view->peak_ps = arena_array(c->arena, int64_t, c->stages);
+    view->forward_end_ps = arena_array(c->arena, int64_t, intervals);
+    view->backward_start_ps = arena_array(c->arena, int64_t, intervals);
+    return view->peak_bytes == NULL || view->peak_ps == NULL || view->forward_end_ps == NULL ||
+                   view->backward_start_ps == NULL
+               ? no_memory(error)
+               : STATUS_OK;
+}
+
+void mpress_view_assign(const struct mpress_case *c, struct mpress_view *to, const struct mpress_view *from)
+{
+    size_t intervals = (size_t)c->positions * c->micro_batches;
+    to->result = from->result;
+    to->over_bytes = from->over_bytes;
+    memcpy(to->peak_bytes, from->peak_bytes, c->stages * sizeof *to->peak_bytes);
+    memcpy(to->peak_ps, from->peak_ps, c->stages * sizeof *to->peak_ps);
+    memcpy(to->forward_end_ps, from->forward_end_ps, intervals * sizeof *to->forward_end_ps);
+    memcpy(to->backward_start_ps, from->backward_start_ps, intervals * sizeof *to->backward_start_ps);
+}
+
+bool mpress_fits(const struct mpress_view *view)
+{
+    return view->result.verdict == ORACLE_RAN && !(view->over_bytes > 0);
+}
+
+bool mpress_better(const struct mpress_view *a, const struct mpress_view *b)
+{
+    if (a->result.verdict != ORACLE_RAN || b->result.verdict != ORACLE_RAN) {
+        return a->result.verdict == ORACLE_RAN && b->result.verdict != ORACLE_RAN;
+    }
+    return a->over_bytes != b->over_bytes ? a->over_bytes < b->over_bytes
+                                          : a->result.step_time_s < b->result.step_time_s;
+}
+
+static void read_intervals(const struct mpress_case *c, const struct schedule *s, const struct timeline *timeline,
+                           struct mpress_view *view)
+{
+    for (size_t i = 0; i < (size_t)c->positions * c->micro_batches; i++) {
+        view->forward_end_ps[i] = 0;
+        view->backward_start_ps[i] = INT64_MAX;
+    }
+    for (uint32_t i = 0; i < s->op_count; i++) {
+        const struct sched_op *op = &s->ops[i];
+        if (op->layer == OP_TAG_NONE || op->micro_batch == OP_TAG_NONE || op->opcode != OP_COMPUTE) {
+            continue;
+        }
+        size_t at = ((size_t)op->layer + 1) * c->micro_batches + op->micro_batch;
+        CHECK(at < (size_t)c->positions * c->micro_batches);
+        const struct op_times *times = &timeline->ops[i];
+        if (op->phase == PHASE_FORWARD && times->end_ps > view->forward_end_ps[at]) {
+            view->forward_end_ps[at] = times->end_ps;
+        } else if ((op->phase == PHASE_BACKWARD || op->phase == PHASE_RECOMPUTE) &&
+                   times->start_ps < view->backward_start_ps[at]) {
+            view->backward_start_ps[at] = times->start_ps;
+        }
+    }
+}
+
+static uint32_t stage_on(const struct mpress_case *c, const struct plan *plan, uint32_t device)
+{
+    for (uint32_t s = 0; s < c->stages && plan->stage_places != NULL; s++) {
+        if (plan->stage_places[s] == (int64_t)device) {
+            return s;
+        }
+    }
+    return device;
+}
+
+static void read_memory(const struct mpress_case *c, const struct plan *plan, const struct schedule *s,
+                        const struct timeline *timeline, struct mpress_view *view)
+{
+    struct oracle_result *result = &view->result;
+    result->host_fits = true;
+    view->over_bytes = 0;
+    for (uint32_t i = 0; i < s->space_count; i++) {
+        const struct space_use *use = &timeline->spaces[i];
+        double budget = (double)s->spaces[i].capacity_bytes;
+        if (s->spaces[i].kind != SPACE_DEVICE) {
+            result->host_fits = result->host_fits && use->peak_bytes <= s->spaces[i].capacity_bytes;
+        } else {
+            uint32_t stage = stage_on(c, plan, s->spaces[i].location);
+            budget = c->budget_bytes;
+            view->peak_bytes[stage] = (double)use->peak_bytes;
+            view->peak_ps[stage] = use->peak_time_ps;
+            if (use->peak_bytes > result->peak_bytes) {
+                result->peak_bytes = use->peak_bytes;
+                result->peak_reserved_bytes = use->peak_reserved_bytes;
+            }
+            result->capacity_bytes = s->spaces[i].capacity_bytes;
+        }
+        view->over_bytes += fmax(0, (double)use->peak_bytes - budget);
+    }
+}
+
+static enum status run(const struct mpress_case *c, struct schedule *s, struct timeline *timeline, struct error *error)
+{
+    const struct exec_options options = { .cluster = &c->scenario->cluster, .software = &c->scenario->software };
+    uint64_t *capacities = schedule_lend_memory(s);
+    if (capacities == NULL) {
+        return no_memory(error);
+    }
+    enum status status = exec_sim.run(s, &options, timeline, error);
+    schedule_return_memory(s, capacities);
+    if (status == STATUS_OK && timeline->outcome != TIMELINE_DONE) {
+        return error_set(error, STATUS_DEADLOCK, "the step does not end");
+    }
+    return status;
+}
+
+/* Lowers and runs; the caller frees both, also after an error. */
+static enum status simulate(const struct mpress_case *c, const struct plan *plan, struct schedule *s,
+                            struct timeline *timeline, struct error *error)
+{
+    const struct scenario *scenario = c->scenario;
+    const struct lower_request request = { .model = &scenario->model,
+                                           .cluster = &scenario->cluster,
+                                           .software = &scenario->software,
+                                           .plan = plan,
+                                           .order = registry_order(plan->order, error),
+                                           .policy = registry_policy(plan->policy, error) };
+    CHECK(request.order != NULL && request.policy != NULL); /* the plan has been checked */
+    TRY(lower_schedule(&request, s, error));
+    return run(c, s, timeline, error);
+}
+
+enum status mpress_emulate(struct mpress_case *c, const struct mpress_choices *choices, struct mpress_view *view,
+                           struct error *error)
+{
+    struct arena arena = { 0 };
+    struct plan plan;
+    struct schedule s = { 0 };
+    struct timeline timeline = { 0 };
+    view->result = (struct oracle_result){ 0 };
+    enum status status = mpress_choices_plan(c, choices, &plan, &arena, error);
+    if (status == STATUS_OK) {
+        status = simulate(c, &plan, &s, &timeline, error);
+    }
+    if (status == STATUS_OK) {
+        view->result.verdict = ORACLE_RAN;
+        view->result.step_time_s = s_from_ps(timeline.end_ps);
+        view->result.samples_per_s = s.samples / view->result.step_time_s;
+        view->result.schedule_hash = timeline.schedule_hash;
+        read_memory(c, &plan, &s, &timeline, view);
+        read_intervals(c, &s, &timeline, view);
+    }
+    c->emulations++;
+    timeline_free(&timeline);
+    schedule_free(&s);
+    arena_free(&arena);
+    return status;
+}
+
+/* ---- profile ---- */
+
+/* Positions of each stage in the order of its rank's layers. */
+static void find_stages(const struct mpress_case *c)
+{
+    const struct pipeline_order *order = registry_order(c->base.order, NULL);
+    const struct order_request request = { .stages = c->stages,
+                                           .micro_batches = c->micro_batches,
+                                           .virtual_stages = (uint32_t)c->base.virtual_stages,
+                                           .parameters = c->base.order_parameters };
+    uint32_t count = c->stages * (uint32_t)c->base.virtual_stages, position = 0, chunk;
+    for (uint32_t v = 0; v < count; v++) {
+        int64_t layers = c->base.stage_layers[v] + (v == 0) + (v + 1 == count);
+        for (int64_t i = 0; i < layers; i++) {
+            order_holder(order, &request, v, &c->layers[position++].stage, &chunk);
+        }
+    }
+    CHECK(position == c->positions);
+}
+
+/* Activations that a layer's forward takes for one micro-batch, by position. */
+static void read_saved(const struct mpress_case *c, const struct schedule *s, bool recomputed)
+{
+    for (uint32_t i = 0; i < s->op_count; i++) {
+        const struct sched_op *op = &s->ops[i];
+        if (op->layer == OP_TAG_NONE || op->micro_batch != 0 || op->opcode != OP_COMPUTE ||
+            op->phase != PHASE_FORWARD) {
+            continue;
+        }
+        struct mpress_layer *layer = &c->layers[op->layer + 1];
+        for (uint32_t k = 0; k < op->acquire_count; k++) {
+            const struct sched_buffer *buffer = &s->buffers[sched_acquires(s, op)[k]];
+            if (buffer->buffer_class == BUFFER_ACTIVATION) {
+                *(recomputed ? &layer->kept_bytes : &layer->saved_bytes) += (double)buffer->bytes;
+            }
+        }
+    }
+}
+
+static void read_recompute(const struct mpress_case *c, const struct schedule *s, const struct timeline *timeline)
+{
+    for (uint32_t i = 0; i < s->op_count; i++) {
+        const struct sched_op *op = &s->ops[i];
+        if (op->layer != OP_TAG_NONE && op->phase == PHASE_RECOMPUTE) {
+            c->layers[op->layer + 1].recompute_s +=
+                s_from_ps(timeline->ops[i].end_ps - timeline->ops[i].start_ps) / c->micro_batches;
+        }
+    }
+}
+
+/* A rank makes its layers' buffers one after the other: its n-th optimizer buffer is that of its n-th layer. Chunks of a stage follow each other in the model's order. */
+static void read_states(const struct mpress_case *c, const struct schedule *s)
+{
+    const struct software *software = &c->scenario->software;
+    for (uint32_t stage = 0; stage < c->stages; stage++) {
+        uint32_t position = 0;
+        for (uint32_t i = 0; i < s->buffer_count; i++) {
+            const struct sched_buffer *buffer = &s->buffers[i];
+            const struct sched_space *space = &s->spaces[buffer->space];
+            if (buffer->buffer_class != BUFFER_OPTIMIZER || space->kind != SPACE_DEVICE || space->location != stage) {
+                continue;
+            }
+            while (position < c->positions && c->layers[position].stage != stage) {
+                position++;
+            }
+            CHECK(position < c->positions);
+            c->layers[position].state_bytes = (double)buffer->bytes;
+            c->layers[position++].parameters =
+                (double)buffer->bytes / (software->master_bytes + software->moments_bytes);
+        }
+    }
+}
+
+static enum status find_passes(struct mpress_case *c, const struct schedule *s, const struct timeline *timeline,
+                               struct error *error)
+{
+    uint32_t *counts = arena_array(c->arena, uint32_t, c->stages);
+    c->pass_s = arena_array(c->arena, double, c->stages);
+    if (counts == NULL || c->pass_s == NULL) {
+        return no_memory(error);
+    }
+    for (uint32_t i = 0; i < s->op_count; i++) {
+        const struct sched_op *op = &s->ops[i];
+        if (op->opcode == OP_COMPUTE && (op->phase == PHASE_FORWARD || op->phase == PHASE_BACKWARD)) {
+            uint32_t stage = s->ranks[sched_op_rank(s, op)].stage;
+            c->pass_s[stage] += s_from_ps(timeline->ops[i].end_ps - timeline->ops[i].start_ps);
+        }
+    }
+    for (uint32_t i = 0; i < c->positions; i++) {
+        counts[c->layers[i].stage] += 2 * c->micro_batches;
+    }
+    for (uint32_t stage = 0; stage < c->stages; stage++) {
+        c->cycle_s = fmax(c->cycle_s, c->pass_s[stage] / c->micro_batches);
+        c->pass_s[stage] /= counts[stage];
+    }
+    return STATUS_OK;
+}
+
+/* Direct links between devices of one server; on a switch, the links to it: any peer is then as near as any other. */
+static enum status find_links(struct mpress_case *c, struct error *error)
+{
+    const struct machine *machine = &c->scenario->machine;
+    uint32_t *to_switch = arena_array(c->arena, uint32_t, c->stages), n = c->stages;
+    c->links = arena_array(c->arena, uint32_t, (size_t)n * n);
+    if (c->links == NULL || to_switch == NULL) {
+        return no_memory(error);
+    }
+    uint32_t per_node = c->scenario->cluster.gpus_per_node;
+    for (uint32_t i = 0; i < machine->link_count; i++) {
+        const struct machine_link *link = &machine->links[i];
+        const struct machine_part *a = &machine->parts[link->a], *b = &machine->parts[link->b];
+        uint32_t lanes = link->lanes > 0 ? link->lanes : 1;
+        for (uint32_t g = 0; g < n; g++) {
+            bool is_a = a->kind == PART_GPU && a->index == g % per_node;
+            bool is_b = b->kind == PART_GPU && b->index == g % per_node;
+            to_switch[g] += (is_a && b->kind == PART_NVSWITCH) || (is_b && a->kind == PART_NVSWITCH) ? lanes : 0;
+            for (uint32_t h = 0; h < n && is_a && b->kind == PART_GPU; h++) {
+                if (h / per_node == g / per_node && b->index == h % per_node) {
+                    c->links[g * n + h] += lanes;
+                    c->links[h * n + g] += lanes;
+                }
+            }
+        }
+    }
+    for (uint32_t g = 0; g < n; g++) {
+        for (uint32_t h = 0; h < n; h++) {
+            if (g != h && g / per_node == h / per_node && c->links[g * n + h] == 0 && to_switch[g] > 0) {
+                c->links[g * n + h] = to_switch[h];
+            }
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status profile_once(struct mpress_case *c, const struct mpress_choices *choices, bool recomputed,
+                                struct error *error)
+{
+    struct arena arena = { 0 };
+    struct plan plan;
+    struct schedule s = { 0 };
+    struct timeline timeline = { 0 };
+    enum status status = mpress_choices_plan(c, choices, &plan, &arena, error);
+    if (status == STATUS_OK) {
+        status = simulate(c, &plan, &s, &timeline, error);
+    }
+    if (status == STATUS_OK) {
+        read_saved(c, &s, recomputed);
+        if (recomputed) {
+            read_recompute(c, &s, &timeline);
+        } else {
+            read_states(c, &s);
+            status = find_passes(c, &s, &timeline, error);
+        }
+    }
+    timeline_free(&timeline);
+    schedule_free(&s);
+    arena_free(&arena);
+    return status;
+}
+
+enum status mpress_profile(struct mpress_case *c, struct error *error)
+{
+    struct mpress_choices nothing, all;
+    c->layers = arena_array(c->arena, struct mpress_layer, c->positions);
+    if (c->layers == NULL) {
+        return no_memory(error);
+    }
+    TRY(mpress_choices_new(c, &nothing, c->arena, error));
+    TRY(mpress_choices_new(c, &all, c->arena, error));
+    TRY(mpress_view_new(c, &c->unsaved, error));
+    for (uint32_t i = 1; i + 1 < c->positions; i++) {
+        all.of[i].target[MOVE_ACTIVATION] = MOVE_TO_RECOMPUTE;
+    }
+    find_stages(c);
+    TRY(find_links(c, error));
+    TRY(profile_once(c, &nothing, false, error));
+    TRY(profile_once(c, &all, true, error));
+    return mpress_emulate(c, &nothing, &c->unsaved, error);
+}

@@ -1,0 +1,130 @@
+/* Shared by the files of the planner `mpress` only (mpress_plan.h says what it does).
+ *
+ *     mpress_emulate.c   one simulated iteration of a set of choices: step, peaks, idle intervals
+ *     mpress_choices.c   choices as a plan's moves and places
+ *     mpress_costs.c     what a mechanism costs and frees
+ *     mpress_picks.c     from all resident to what fits
+ *     mpress_refine.c    changes that the emulator finds faster
+ *     mpress_words.c     when, over which links, why
+ *     mpress_plan.c      the search */
+#ifndef MEMWALL_STRATEGIES_PLANNERS_MPRESS_INTERNAL_H
+#define MEMWALL_STRATEGIES_PLANNERS_MPRESS_INTERNAL_H
+
+#include "sim/plan/plan_moves.h"
+#include "strategies/planners/mpress_mapping.h"
+#include "strategies/planners/planner.h"
+
+/* Mechanisms that a search may use, as a mask. Activations: RECOMPUTE, HOST. States in host memory: STATES visit their device for the update, with CPU the host's cores update them. DEVICES: both. */
+enum { MPRESS_RECOMPUTE = 1, MPRESS_HOST = 2, MPRESS_STATES = 4, MPRESS_CPU = 8, MPRESS_DEVICES = 16 };
+
+/* What a plan does with the tensors of the layer at a position (sim/plan/plan_moves.h counts them); MOVE_TARGET_COUNT: they stay. */
+struct mpress_choice {
+    uint8_t target[MOVE_TENSOR_COUNT]; /* enum tensor_move_target */
+    struct tensor_stripe stripes[MOVE_TENSOR_COUNT][MOVE_STRIPES_MAX];
+    uint32_t stripe_count[MOVE_TENSOR_COUNT];
+};
+
+enum mpress_way { WAY_HOST, WAY_DEVICES, WAY_COUNT };
+
+struct mpress_choices {
+    struct mpress_choice *of;          /* [positions] */
+    int64_t (*lag)[WAY_COUNT];         /* [stages] passes */
+    int64_t (*lead)[WAY_COUNT];        /* [stages] */
+    int64_t place[MPRESS_DEVICES_MAX]; /* device of each stage */
+};
+
+/* One emulated iteration. */
+struct mpress_view {
+    struct oracle_result result;
+    double over_bytes;                           /* beyond the budget, all devices together, and beyond host memory */
+    double *peak_bytes;                          /* [stages] */
+    int64_t *peak_ps;                            /* [stages] */
+    int64_t *forward_end_ps, *backward_start_ps; /* [positions * micro_batches] */
+};
+
+/* What the profile says of the layer at a position. */
+struct mpress_layer {
+    uint32_t stage;
+    double saved_bytes, kept_bytes; /* of one micro-batch: saved; saved when recomputed */
+    double recompute_s, state_bytes, parameters;
+};
+
+struct mpress_case {
+    const struct scenario *scenario;
+    struct plan base; /* one device a stage, nothing moves */
+    uint32_t stages, micro_batches, positions;
+    double budget_bytes;
+    struct mpress_layer *layers; /* [positions] */
+    double *pass_s;              /* [stages] mean length of a layer's pass */
+    double cycle_s;              /* of a micro-batch on the slowest stage */
+    uint32_t *links;             /* [stages * stages] of devices: direct links; on a switch, those to it */
+    struct mpress_view unsaved;
+    uint64_t emulations;
+    struct arena *arena; /* for what lives as long as the case */
+};
+
+/* ---- mpress_choices.c ---- */
+enum status mpress_choices_new(const struct mpress_case *c, struct mpress_choices *choices, struct arena *arena,
+                               struct error *error);
+void mpress_choices_assign(const struct mpress_case *c, struct mpress_choices *to, const struct mpress_choices *from);
+/* The plan that carries them out; its arrays are in `arena`. */
+enum status mpress_choices_plan(const struct mpress_case *c, const struct mpress_choices *choices, struct plan *plan,
+                                struct arena *arena, struct error *error);
+bool mpress_is_block(const struct mpress_case *c, uint32_t position); /* a transformer layer */
+bool mpress_stays(const struct mpress_choices *choices, uint32_t position, enum tensor_move_what what);
+
+/* ---- mpress_emulate.c ---- */
+enum status mpress_view_new(const struct mpress_case *c, struct mpress_view *view, struct error *error);
+void mpress_view_assign(const struct mpress_case *c, struct mpress_view *to, const struct mpress_view *from);
+enum status mpress_emulate(struct mpress_case *c, const struct mpress_choices *choices, struct mpress_view *view,
+                           struct error *error);
+bool mpress_fits(const struct mpress_view *view);
+/* Fits better, or is faster. */
+bool mpress_better(const struct mpress_view *a, const struct mpress_view *b);
+/* Fills layers, pass_s, cycle_s, links, unsaved from two iterations: nothing saved, and all recomputed. */
+enum status mpress_profile(struct mpress_case *c, struct error *error);
+
+/* ---- mpress_costs.c ---- */
+struct mpress_pick {
+    uint32_t position;
+    enum tensor_move_what what;
+    enum tensor_move_target target;
+    double freed_bytes; /* at the stage's peak instant */
+    double cost_s;      /* of a step, exposed */
+    struct tensor_stripe stripes[MOVE_STRIPES_MAX];
+    uint32_t stripe_count;
+};
+/* Seconds of a copy of `bytes` one way alone: to the host; in these stripes. INFINITY: there is no way. */
+double mpress_host_s(const struct mpress_case *c, const struct mpress_choices *choices, uint32_t stage, double bytes,
+                     bool to_host);
+double mpress_stripes_s(const struct mpress_case *c, const struct mpress_choices *choices, uint32_t stage,
+                        const struct tensor_stripe *stripes, uint32_t count, double bytes);
+/* How many instances of a saving are away at once, at most; and at an instant. */
+uint32_t mpress_away_most(const struct mpress_case *c, const struct mpress_choices *choices,
+                          const struct mpress_view *view, uint32_t position, enum mpress_way way);
+uint32_t mpress_away_at(const struct mpress_case *c, const struct mpress_choices *choices,
+                        const struct mpress_view *view, uint32_t position, enum mpress_way way, int64_t at_ps);
+/* Fills freed, cost and stripes of a pick whose position, what and target are set. `spare_bytes` [stages]: what devices can lend. False: it frees nothing or has no way. */
+bool mpress_rate(const struct mpress_case *c, const struct mpress_choices *choices, const struct mpress_view *view,
+                 const double *spare_bytes, struct mpress_pick *pick);
+/* Takes the pick, and from `spare_bytes` what it occupies. Lag and lead grow with its copies. */
+void mpress_take(const struct mpress_case *c, struct mpress_choices *choices, const struct mpress_view *view,
+                 double *spare_bytes, const struct mpress_pick *pick);
+void mpress_spare(const struct mpress_case *c, const struct mpress_view *view, double *spare_bytes);
+
+/* ---- mpress_picks.c: from `choices` on until it fits; `view` is of them before and after ---- */
+enum status mpress_pick_until_fits(struct mpress_case *c, struct mpress_choices *choices, struct mpress_view *view,
+                                   uint32_t mechanisms, struct error *error);
+/* The cheapest pick of a stage per byte that it frees; false: nothing is left. */
+bool mpress_cheapest(const struct mpress_case *c, const struct mpress_choices *choices, const struct mpress_view *view,
+                     const double *spare_bytes, uint32_t stage, uint32_t mechanisms, struct mpress_pick *best);
+
+/* ---- mpress_refine.c: at most `emulations` more; `choices` and `view` become those of the best ---- */
+enum status mpress_refine(struct mpress_case *c, struct mpress_choices *choices, struct mpress_view *view,
+                          uint32_t mechanisms, uint32_t emulations, struct error *error);
+
+/* ---- mpress_words.c ---- */
+enum status mpress_words(const struct mpress_case *c, const struct mpress_choices *choices,
+                         const struct mpress_view *view, struct plan *plan, struct arena *arena, struct error *error);
+
+#endif

@@ -1,0 +1,246 @@
+/* Emulate and refine (our rule after facts/mpress-hippie-pipelines.md A.8): changes of one stage each are tried in a fixed order, kept when the emulated step is faster and fits (or exceeds by
+ * less, as long as nothing fits), until a whole round helps nothing. */
+#include "sim/base/check.h"
+#include "strategies/planners/mpress_internal.h"
+
+enum change {
+    CHANGE_ALL_TO_DEVICES, /* swapped and recomputed activations, dearest first, as far as neighbours have room */
+    CHANGE_HALF_TO_DEVICES,
+    CHANGE_ONE_TO_DEVICES,
+    CHANGE_STATES_TO_DEVICES,
+    CHANGE_KEEP_RECOMPUTED, /* one stays again */
+    CHANGE_KEEP_SWAPPED,
+    CHANGE_KEEP_LENT,
+    CHANGE_KEEP_STATES,
+    CHANGE_SWAP_RECOMPUTED, /* one is swapped to the host instead */
+    CHANGE_RECOMPUTE_SWAPPED,
+    CHANGE_MORE_HOST_TIME, /* lag and lead */
+    CHANGE_LESS_HOST_TIME,
+    CHANGE_MORE_DEVICE_TIME,
+    CHANGE_LESS_DEVICE_TIME,
+    CHANGE_COUNT
+};
+
+static const uint32_t NEEDS[CHANGE_COUNT] = {
+    [CHANGE_ALL_TO_DEVICES] = MPRESS_DEVICES, [CHANGE_HALF_TO_DEVICES] = MPRESS_DEVICES,
+    [CHANGE_ONE_TO_DEVICES] = MPRESS_DEVICES, [CHANGE_STATES_TO_DEVICES] = MPRESS_DEVICES,
+    [CHANGE_SWAP_RECOMPUTED] = MPRESS_HOST,   [CHANGE_RECOMPUTE_SWAPPED] = MPRESS_RECOMPUTE,
+};
+
+/* The last position of a stage whose tensor goes to `target`, or 0: the embedding's activation never moves, its states are looked for by themselves. */
+static bool find_last(const struct mpress_case *c, const struct mpress_choices *choices, uint32_t stage,
+                      enum tensor_move_what what, uint8_t target, uint32_t *position)
+{
+    for (uint32_t i = c->positions; i-- > 0;) {
+        if (c->layers[i].stage == stage && choices->of[i].target[what] == target) {
+            *position = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- to other devices ---- */
+
+static uint32_t count_in(const struct mpress_case *c, const struct mpress_choices *choices, uint32_t stage,
+                         enum tensor_move_what what, uint8_t target)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < c->positions; i++) {
+        count += c->layers[i].stage == stage && choices->of[i].target[what] == target;
+    }
+    return count;
+}
+
+/* Converts up to `most` picks of a kind. Returns how many. */
+static uint32_t convert(const struct mpress_case *c, struct mpress_choices *choices, const struct mpress_view *view,
+                        double *spare, uint32_t stage, enum tensor_move_what what, uint8_t from, uint32_t most)
+{
+    uint32_t done = 0;
+    for (uint32_t i = 0; i < c->positions && done < most; i++) {
+        struct mpress_choice *choice = &choices->of[i];
+        if (c->layers[i].stage != stage || choice->target[what] != from) {
+            continue;
+        }
+        struct mpress_pick pick = { .position = i, .what = what, .target = MOVE_TO_DEVICES };
+        choice->target[what] = MOVE_TARGET_COUNT; /* it stays while it is rated */
+        if (mpress_rate(c, choices, view, spare, &pick)) {
+            mpress_take(c, choices, view, spare, &pick);
+            done++;
+        } else {
+            choice->target[what] = from;
+        }
+    }
+    return done;
+}
+
+static bool to_devices(const struct mpress_case *c, struct mpress_choices *choices, const struct mpress_view *view,
+                       uint32_t stage, enum change change)
+{
+    double spare[MPRESS_DEVICES_MAX];
+    mpress_spare(c, view, spare);
+    if (change == CHANGE_STATES_TO_DEVICES) {
+        uint32_t done = convert(c, choices, view, spare, stage, MOVE_OPTIMIZER, MOVE_TO_HOST, c->positions);
+        return done + convert(c, choices, view, spare, stage, MOVE_OPTIMIZER, MOVE_TO_CPU, c->positions) > 0;
+    }
+    uint32_t recomputed = count_in(c, choices, stage, MOVE_ACTIVATION, MOVE_TO_RECOMPUTE);
+    uint32_t swapped = count_in(c, choices, stage, MOVE_ACTIVATION, MOVE_TO_HOST);
+    uint32_t most = change == CHANGE_ALL_TO_DEVICES    ? recomputed + swapped
+                    : change == CHANGE_HALF_TO_DEVICES ? (recomputed + swapped) / 2
+                                                       : 1;
+    /* recomputation is always exposed, a swap may be hidden */
+    uint32_t done = convert(c, choices, view, spare, stage, MOVE_ACTIVATION, MOVE_TO_RECOMPUTE, most);
+    return done + convert(c, choices, view, spare, stage, MOVE_ACTIVATION, MOVE_TO_HOST, most - done) > 0;
+}
+
+/* ---- others ---- */
+
+static bool retarget(const struct mpress_case *c, struct mpress_choices *choices, uint32_t stage,
+                     enum tensor_move_what what, uint8_t from, uint8_t to)
+{
+    uint32_t position;
+    if (!find_last(c, choices, stage, what, from, &position)) {
+        return false;
+    }
+    choices->of[position].target[what] = to;
+    choices->of[position].stripe_count[what] = 0;
+    return true;
+}
+
+static bool swap_recomputed(const struct mpress_case *c, struct mpress_choices *choices, const struct mpress_view *view,
+                            uint32_t stage)
+{
+    double spare[MPRESS_DEVICES_MAX] = { 0 };
+    struct mpress_pick pick = { .what = MOVE_ACTIVATION, .target = MOVE_TO_HOST };
+    if (!find_last(c, choices, stage, MOVE_ACTIVATION, MOVE_TO_RECOMPUTE, &pick.position)) {
+        return false;
+    }
+    mpress_take(c, choices, view, spare, &pick);
+    return true;
+}
+
+/* Whether the stage has room for one more of these to stay: otherwise nothing is emulated. */
+static bool has_room(const struct mpress_case *c, const struct mpress_choices *choices, const struct mpress_view *view,
+                     uint32_t stage, enum tensor_move_what what, uint8_t target)
+{
+    uint32_t position;
+    if (!find_last(c, choices, stage, what, target, &position)) {
+        return false;
+    }
+    double bytes = c->layers[position].state_bytes;
+    if (what == MOVE_ACTIVATION && target == MOVE_TO_RECOMPUTE) {
+        bytes = c->layers[position].saved_bytes - c->layers[position].kept_bytes;
+    } else if (what == MOVE_ACTIVATION) {
+        enum mpress_way way = target == MOVE_TO_HOST ? WAY_HOST : WAY_DEVICES;
+        bytes = c->layers[position].saved_bytes * mpress_away_at(c, choices, view, position, way, view->peak_ps[stage]);
+    }
+    return view->peak_bytes[stage] + bytes <= c->budget_bytes;
+}
+
+static bool keep_activation(const struct mpress_case *c, struct mpress_choices *choices, const struct mpress_view *view,
+                            uint32_t stage, uint8_t target)
+{
+    return has_room(c, choices, view, stage, MOVE_ACTIVATION, target) &&
+           retarget(c, choices, stage, MOVE_ACTIVATION, target, MOVE_TARGET_COUNT);
+}
+
+static bool keep_states(const struct mpress_case *c, struct mpress_choices *choices, const struct mpress_view *view,
+                        uint32_t stage)
+{
+    static const uint8_t targets[] = { MOVE_TO_CPU, MOVE_TO_HOST, MOVE_TO_DEVICES };
+    for (size_t i = 0; i < sizeof targets; i++) {
+        if (has_room(c, choices, view, stage, MOVE_OPTIMIZER, targets[i])) {
+            return retarget(c, choices, stage, MOVE_OPTIMIZER, targets[i], MOVE_TARGET_COUNT);
+        }
+    }
+    return false;
+}
+
+static bool scale_time(const struct mpress_case *c, struct mpress_choices *choices, uint32_t stage, enum mpress_way way,
+                       bool more)
+{
+    uint8_t target = way == WAY_HOST ? MOVE_TO_HOST : MOVE_TO_DEVICES;
+    int64_t *lag = &choices->lag[stage][way], *lead = &choices->lead[stage][way];
+    if (count_in(c, choices, stage, MOVE_ACTIVATION, target) == 0 || (more && *lag + *lead > MOVE_PASSES_MAX / 2) ||
+        (!more && *lag + *lead == 2)) {
+        return false;
+    }
+    *lag = more ? 2 * *lag : (*lag + 1) / 2;
+    *lead = more ? 2 * *lead : (*lead + 1) / 2;
+    return true;
+}
+
+/* False: the stage has nothing that the change could change. */
+static bool apply(const struct mpress_case *c, struct mpress_choices *choices, const struct mpress_view *view,
+                  uint32_t stage, enum change change)
+{
+    switch (change) {
+    case CHANGE_ALL_TO_DEVICES:
+    case CHANGE_HALF_TO_DEVICES:
+    case CHANGE_ONE_TO_DEVICES:
+    case CHANGE_STATES_TO_DEVICES: return to_devices(c, choices, view, stage, change);
+    case CHANGE_KEEP_RECOMPUTED: return keep_activation(c, choices, view, stage, MOVE_TO_RECOMPUTE);
+    case CHANGE_KEEP_SWAPPED: return keep_activation(c, choices, view, stage, MOVE_TO_HOST);
+    case CHANGE_KEEP_LENT: return keep_activation(c, choices, view, stage, MOVE_TO_DEVICES);
+    case CHANGE_KEEP_STATES: return keep_states(c, choices, view, stage);
+    case CHANGE_SWAP_RECOMPUTED: return swap_recomputed(c, choices, view, stage);
+    case CHANGE_RECOMPUTE_SWAPPED: return retarget(c, choices, stage, MOVE_ACTIVATION, MOVE_TO_HOST, MOVE_TO_RECOMPUTE);
+    case CHANGE_MORE_HOST_TIME: return scale_time(c, choices, stage, WAY_HOST, true);
+    case CHANGE_LESS_HOST_TIME: return scale_time(c, choices, stage, WAY_HOST, false);
+    case CHANGE_MORE_DEVICE_TIME: return scale_time(c, choices, stage, WAY_DEVICES, true);
+    case CHANGE_LESS_DEVICE_TIME: return scale_time(c, choices, stage, WAY_DEVICES, false);
+    case CHANGE_COUNT: break;
+    }
+    check_failed("a change", __FILE__, __LINE__);
+}
+
+struct refinement {
+    struct mpress_choices tried;
+    struct mpress_view view;
+    uint64_t last; /* emulation after which it stops */
+};
+
+static enum status try_change(struct mpress_case *c, struct refinement *r, struct mpress_choices *choices,
+                              struct mpress_view *view, uint32_t stage, enum change change, bool *helped,
+                              struct error *error)
+{
+    *helped = false;
+    if (c->emulations >= r->last) {
+        return STATUS_OK;
+    }
+    mpress_choices_assign(c, &r->tried, choices);
+    if (!apply(c, &r->tried, view, stage, change)) {
+        return STATUS_OK;
+    }
+    TRY(mpress_emulate(c, &r->tried, &r->view, error));
+    if (mpress_better(&r->view, view)) {
+        *helped = true;
+        mpress_choices_assign(c, choices, &r->tried);
+        mpress_view_assign(c, view, &r->view);
+    }
+    return STATUS_OK;
+}
+
+enum status mpress_refine(struct mpress_case *c, struct mpress_choices *choices, struct mpress_view *view,
+                          uint32_t mechanisms, uint32_t emulations, struct error *error)
+{
+    struct refinement r = { .last = c->emulations + emulations };
+    TRY(mpress_choices_new(c, &r.tried, c->arena, error));
+    TRY(mpress_view_new(c, &r.view, error));
+    for (bool any = true; any && c->emulations < r.last;) {
+        any = false;
+        for (int change = 0; change < CHANGE_COUNT; change++) {
+            if ((NEEDS[change] & mechanisms) != NEEDS[change]) {
+                continue;
+            }
+            for (uint32_t s = 0; s < c->stages; s++) {
+                bool helped = true;
+                while (helped) { /* what helped once may help again */
+                    TRY(try_change(c, &r, choices, view, s, (enum change)change, &helped, error));
+                    any = any || helped;
+                }
+            }
+        }
+    }
+    return STATUS_OK;
+}

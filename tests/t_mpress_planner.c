@@ -1,0 +1,259 @@
+/* The planner mpress: the invariants of facts/mpress-hippie-pipelines.md A.8 on random cases, and whole plans on DGX-1 V100, DGX-2 and DGX A100. */
+#include "sim/base/units.h"
+#include "sim/exec.h"
+#include "sim/plan/lower.h"
+#include "sim/plan/plan_moves.h"
+#include "strategies/planners/plan_answer.h"
+#include "strategies/registry.h"
+#include "tests/test.h"
+
+enum { RANDOM_CASES = 500, TEXT_BYTES = 1024 };
+
+static bool plan_with(const struct scenario *scenario, const char *allow, double budget_bytes, uint32_t threads,
+                      struct planner_answer *answer)
+{
+    struct error error = { 0 };
+    const struct planner *planner = planner_find("mpress", &error);
+    struct planner_request request = {
+        .scenario = scenario, .budgets_bytes = &budget_bytes, .budget_count = 1, .threads = threads
+    };
+    for (double word = 0; planner->parameters[0].words[(int)word] != NULL; word++) {
+        if (strcmp(planner->parameters[0].words[(int)word], allow) == 0) {
+            request.parameters.value[0] = word;
+        }
+    }
+    enum status status = planner_search(planner, &request, answer, &error);
+    if (status != STATUS_OK) {
+        TEST_FAIL_("%s: %s", allow, error.message);
+    }
+    return status == STATUS_OK;
+}
+
+static double step_of(const struct planner_answer *answer)
+{
+    return answer->results[0].found ? answer->results[0].best.step_time_s : INFINITY;
+}
+
+/* The plan by itself: devices get exactly the budget, the timeline is audited. It ends in the time that was said, and no device held more. */
+static void run_plan(const struct scenario *scenario, const struct planner_choice *choice, double budget_bytes)
+{
+    struct schedule schedule = { 0 };
+    struct timeline timeline = { 0 };
+    struct error error = { 0 };
+    const struct plan *plan = &choice->plan;
+    const struct lower_request request = { .model = &scenario->model,
+                                           .cluster = &scenario->cluster,
+                                           .software = &scenario->software,
+                                           .plan = plan,
+                                           .order = registry_order(plan->order, &error),
+                                           .policy = registry_policy(plan->policy, &error) };
+    const struct exec_options options = {
+        .cluster = &scenario->cluster, .software = &scenario->software, .record_rates = true, .audit = true
+    };
+    EXPECT_INT(lower_schedule(&request, &schedule, &error), STATUS_OK);
+    for (uint32_t i = 0; i < schedule.space_count; i++) {
+        if (schedule.spaces[i].kind == SPACE_DEVICE) {
+            schedule.spaces[i].capacity_bytes = (uint64_t)budget_bytes;
+        }
+    }
+    EXPECT_INT(exec_sim.run(&schedule, &options, &timeline, &error), STATUS_OK);
+    EXPECT_INT(timeline.outcome, TIMELINE_DONE);
+    EXPECT_REAL(s_from_ps(timeline.end_ps), choice->step_time_s, 0);
+    for (uint32_t i = 0; i < schedule.space_count; i++) {
+        EXPECT(timeline.spaces[i].peak_bytes <= schedule.spaces[i].capacity_bytes);
+    }
+    timeline_free(&timeline);
+    schedule_free(&schedule);
+}
+
+static void expect_same(const struct scenario *scenario, const struct planner_answer *a, const struct planner_answer *b)
+{
+    struct strbuf first = { 0 }, second = { 0 };
+    EXPECT_INT(a->results[0].found, b->results[0].found);
+    EXPECT_INT(a->simulated, b->simulated);
+    if (a->results[0].found && b->results[0].found) {
+        plan_print_json(&a->results[0].best.plan, &scenario->model, &first);
+        plan_print_json(&b->results[0].best.plan, &scenario->model, &second);
+        EXPECT_TEXT(first.text, second.text);
+    }
+    strbuf_free(&first);
+    strbuf_free(&second);
+}
+
+static const char *const MACHINES[] = { "dgx1-v100-32gb", "dgx-a100-40gb", "dgx2-v100", "box-8x-rtx3090" };
+static const char *const ORDERS[] = { "1f1b", "gpipe", "zb-h1" };
+
+static void random_scenario(uint64_t *random, char *text)
+{
+    int gpus = 2 + (int)test_below(random, 3), layers = gpus * (1 + (int)test_below(random, 2));
+    int hidden = 128 << test_below(random, 3), micro_batches = 2 + (int)test_below(random, 6);
+    snprintf(text, TEXT_BYTES,
+             "{\"machine\": \"%s\", \"gpus\": %d, \"software\": \"%s\","
+             " \"model\": {\"family\": \"gpt\", \"layers\": %d, \"hidden\": %d, \"heads\": 4, \"ffn\": %d,"
+             " \"vocab\": 1000, \"max_sequence\": 512}, \"training\": {\"micro_batch\": 1, \"global_batch\": %d},"
+             " \"parallel\": {\"pipeline\": %d, \"pipeline_order\": \"%s\"}}",
+             MACHINES[test_below(random, 4)], gpus, test_below(random, 2) == 0 ? "ideal" : "megatron", layers, hidden,
+             4 * hidden, micro_batches, gpus, ORDERS[test_below(random, 3)]);
+}
+
+struct tally {
+    unsigned resident, recompute, host, all, none, devices;
+};
+
+static bool lends(const struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->move_count; i++) {
+        if (plan->moves[i].target == MOVE_TO_DEVICES) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Every plan within its budget on all devices; what may use all mechanisms never slower than what may use some; the same answer from one thread as from two. */
+static void check_case(uint64_t *random, int number, struct tally *tally)
+{
+    static struct scenario scenario;
+    char text[TEXT_BYTES];
+    struct error error = { 0 };
+    struct planner_answer roomy = { 0 }, all = { 0 }, host = { 0 }, recompute = { 0 }, again = { 0 };
+    random_scenario(random, text);
+    if (scenario_parse(&scenario, text, "test", NULL, 0, &error) != STATUS_OK) {
+        TEST_FAIL_("%s\n  %s", error.message, text);
+        return;
+    }
+    EXPECT(plan_with(&scenario, "all", scenario.machine.gpu.usable_bytes, 1, &roomy));
+    double runtime = planner_runtime_bytes(&scenario), peak = roomy.results[0].best.peak_bytes;
+    EXPECT_INT(roomy.results[0].best.plan.move_count, 0); /* such models fit */
+    double share = 0.45 + 0.6 * (double)test_below(random, 1000) / 1000;
+    double budget = runtime + (peak - runtime) * share;
+    if (plan_with(&scenario, "all", budget, 1, &all) && plan_with(&scenario, "host", budget, 1, &host) &&
+        plan_with(&scenario, "recompute", budget, 1, &recompute)) {
+        if (step_of(&all) > step_of(&host) || step_of(&all) > step_of(&recompute)) {
+            TEST_FAIL_("case %d: all %.9g s, host %.9g s, recompute %.9g s\n  %s", number, step_of(&all),
+                       step_of(&host), step_of(&recompute), text);
+        }
+        if (all.results[0].found) {
+            const struct planner_choice *best = &all.results[0].best;
+            run_plan(&scenario, best, budget);
+            for (uint32_t s = 0; s < best->stage_count; s++) {
+                EXPECT(best->stages[s].leftover_bytes >= 0);
+            }
+            tally->devices += lends(&best->plan);
+        }
+        tally->resident += budget >= peak;
+        tally->all += all.results[0].found;
+        tally->host += host.results[0].found;
+        tally->recompute += recompute.results[0].found;
+        tally->none += !all.results[0].found;
+        if (number % 10 == 0 && plan_with(&scenario, "all", budget, 2, &again)) {
+            expect_same(&scenario, &all, &again);
+        }
+    }
+    planner_answer_free(&roomy);
+    planner_answer_free(&all);
+    planner_answer_free(&host);
+    planner_answer_free(&recompute);
+    planner_answer_free(&again);
+    scenario_free(&scenario);
+}
+
+static void test_invariants(void)
+{
+    uint64_t random = test_seed;
+    struct tally tally = { 0 };
+    for (int i = 0; i < RANDOM_CASES; i++) {
+        check_case(&random, i, &tally);
+    }
+    printf(
+        "%d cases: %u fit resident; with all mechanisms %u fit (%u of them swap between devices), host swap alone %u, "
+        "recomputation alone %u; %u do not\n",
+        RANDOM_CASES, tally.resident, tally.all, tally.devices, tally.host, tally.recompute, tally.none);
+    EXPECT(tally.all > tally.host && tally.all > tally.recompute); /* the cases tell the mechanisms apart */
+    EXPECT(tally.devices > RANDOM_CASES / 10 && tally.none > 0 && tally.resident > 0);
+}
+
+/* Every move says when and why; a copy says over which links. */
+static void expect_words(const struct plan *plan)
+{
+    EXPECT(plan->move_count > 0);
+    for (uint32_t i = 0; i < plan->move_count; i++) {
+        const struct tensor_move *move = &plan->moves[i];
+        EXPECT(move->when != NULL && move->why != NULL);
+        EXPECT((move->over == NULL) == (move->target == MOVE_TO_RECOMPUTE));
+    }
+}
+
+/* Eight stages on the three machines of the issue, early ones too full by what they keep, late ones with room: device-to-device swap beats both others, without a direct link nothing is lent. */
+static void test_machines(void)
+{
+    static const char *const machines[] = { "dgx1-v100-32gb", "dgx2-v100", "dgx-a100-40gb", "box-8x-rtx4090" };
+    for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
+        static struct scenario scenario;
+        struct error error = { 0 };
+        struct planner_answer roomy = { 0 }, all = { 0 }, host = { 0 }, recompute = { 0 };
+        char text[TEXT_BYTES];
+        snprintf(text, sizeof text,
+                 "{\"machine\": \"%s\", \"gpus\": 8, \"software\": \"ideal\","
+                 " \"model\": {\"family\": \"gpt\", \"layers\": 16, \"hidden\": 1024, \"heads\": 16, \"ffn\": 4096,"
+                 " \"vocab\": 8000, \"max_sequence\": 512}, \"training\": {\"micro_batch\": 8, \"global_batch\": 128}}",
+                 machines[i]);
+        EXPECT_INT(scenario_parse(&scenario, text, "test", NULL, 0, &error), STATUS_OK);
+        EXPECT(plan_with(&scenario, "all", scenario.machine.gpu.usable_bytes, 2, &roomy));
+        const struct planner_stage *stages = roomy.results[0].best.stages;
+        double budget = (stages[0].memory_bytes + stages[4].memory_bytes) / 2;
+        if (plan_with(&scenario, "all", budget, 2, &all) && plan_with(&scenario, "host", budget, 2, &host) &&
+            plan_with(&scenario, "recompute", budget, 2, &recompute)) {
+            const struct planner_choice *best = &all.results[0].best;
+            printf("%s, %.3g of %.3g GiB: all %.4g ms, host swap %.4g, recomputation %.4g, no limit %.4g\n",
+                   machines[i], budget / GIB, stages[0].memory_bytes / GIB, step_of(&all) * 1e3, step_of(&host) * 1e3,
+                   step_of(&recompute) * 1e3, step_of(&roomy) * 1e3);
+            EXPECT(all.results[0].found);
+            expect_words(&best->plan);
+            run_plan(&scenario, best, budget);
+            bool linked = i < 3;
+            EXPECT(lends(&best->plan) == linked);
+            EXPECT(!linked || step_of(&all) < fmin(step_of(&host), step_of(&recompute)));
+            EXPECT(i == 0 || best->plan.stage_places == NULL); /* where all links are equal there is nothing to map */
+        }
+        planner_answer_free(&roomy);
+        planner_answer_free(&all);
+        planner_answer_free(&host);
+        planner_answer_free(&recompute);
+        scenario_free(&scenario);
+    }
+}
+
+static void test_refusals(void)
+{
+    static const struct {
+        const char *rest, *part;
+    } cases[] = {
+        { "\"gpus\": 8, \"parallel\": {\"pipeline\": 8, \"pipeline_order\": \"pipedream\"}", "one copy and a flush" },
+        { "\"gpus\": 8, \"parallel\": {\"pipeline\": 8}, \"memory_policy\": \"mpress\", \"plan\": {\"moves\": []}",
+          "a planner chooses that" },
+        { "\"gpus\": 8, \"parallel\": {\"pipeline\": 2, \"pipeline_order\": \"interleaved\", \"virtual_stages\": 2}",
+          "mpress makes each GPU a stage" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static struct scenario scenario;
+        struct error error = { 0 };
+        struct planner_answer answer;
+        char text[TEXT_BYTES];
+        snprintf(text, sizeof text,
+                 "{\"machine\": \"dgx1-v100-32gb\", \"software\": \"ideal\","
+                 " \"model\": {\"family\": \"gpt\", \"layers\": 8, \"hidden\": 256, \"heads\": 4, \"ffn\": 1024,"
+                 " \"vocab\": 1000, \"max_sequence\": 64}, %s}",
+                 cases[i].rest);
+        EXPECT_INT(scenario_parse(&scenario, text, "test", NULL, 0, &error), STATUS_OK);
+        double budget = scenario.machine.gpu.usable_bytes;
+        const struct planner_request request = {
+            .scenario = &scenario, .budgets_bytes = &budget, .budget_count = 1, .threads = 1
+        };
+        EXPECT(planner_search(planner_find("mpress", &error), &request, &answer, &error) != STATUS_OK);
+        EXPECT_PART(error.message, cases[i].part);
+        scenario_free(&scenario);
+    }
+}
+
+TEST_MAIN(TEST(test_machines), TEST(test_refusals), TEST(test_invariants))
