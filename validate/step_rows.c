@@ -140,7 +140,8 @@ static enum status time_of(const struct scenario *scenario, const struct schedul
     struct exec_options options = { .cluster = &scenario->cluster, .software = &scenario->software };
     struct timeline timeline = { 0 };
     TRY(exec_sim.run(schedule, &options, &timeline, error));
-    *step_s = timeline.outcome == TIMELINE_DONE ? s_from_ps(timeline.end_ps) : 0;
+    const struct step_window window = timeline_step(schedule, &timeline);
+    *step_s = timeline.outcome == TIMELINE_DONE ? s_from_ps(window.to_ps - window.from_ps) : 0;
     timeline_free(&timeline);
     return STATUS_OK;
 }

@@ -169,7 +169,8 @@ static bool keep_step(void *context, uint32_t step, const struct timeline *timel
     struct job *job = context;
     (void)step;
     if (timeline->outcome == TIMELINE_DONE && job->step_count < EXECUTOR_STEPS_MAX) {
-        job->steps_s[job->step_count++] = s_from_ps(timeline->end_ps);
+        const struct step_window window = timeline_step(&job->schedule, timeline);
+        job->steps_s[job->step_count++] = s_from_ps(window.to_ps - window.from_ps);
     }
     return true;
 }

@@ -26,7 +26,8 @@ static enum status run_schedule(struct schedule *schedule, const struct cluster 
         status = exec_sim.run(schedule, &options, &timeline, error);
     }
     result->ran = status == STATUS_OK && timeline.outcome == TIMELINE_DONE;
-    result->step_ps = result->ran ? timeline.end_ps : 0;
+    const struct step_window window = timeline_step(schedule, &timeline);
+    result->step_ps = result->ran ? window.to_ps - window.from_ps : 0;
     if (status == STATUS_OK && !result->ran) {
         (void)snprintf(result->reason, sizeof result->reason, "the step does not end");
     }

@@ -53,6 +53,7 @@ const struct pipeline_order order_pipedream_2bw = {
     .summary = "asynchronous 1F1B, gradients accumulated over a batch: two versions of the weights",
     .paper = "Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training, ICML 2021",
     .asynchronous = true,
+    .accumulates = true,
     .virtual_stages = 1,
     .model_replicas = 1,
     .check = check_2bw,

@@ -103,7 +103,8 @@ static enum status run_with_memory_to_spare(const struct scenario *scenario, str
 static void take_figures(const struct schedule *s, const struct timeline *timeline, struct oracle_result *result)
 {
     result->verdict = ORACLE_RAN;
-    result->step_time_s = s_from_ps(timeline->end_ps);
+    const struct step_window window = timeline_step(s, timeline);
+    result->step_time_s = s_from_ps(window.to_ps - window.from_ps);
     result->samples_per_s = result->step_time_s > 0 ? s->samples / result->step_time_s : 0;
     result->schedule_hash = timeline->schedule_hash;
     result->host_fits = true;
