@@ -10,6 +10,7 @@
 #include "sim/base/units.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
+#include "sim/plan/plan_order.h"
 #include "sim/plan/scenario.h"
 #include "strategies/registry.h"
 
@@ -127,7 +128,7 @@ static enum status schedule_of(const struct scenario *scenario, struct schedule 
         .cluster = &scenario->cluster,
         .software = &scenario->software,
         .plan = &scenario->plan,
-        .order = registry_order(scenario->plan.order, error),
+        .order = plan_order(&scenario->plan, error),
         .policy = registry_policy(scenario->plan.policy, error),
     };
     return request.order == NULL || request.policy == NULL ? STATUS_BAD_INPUT

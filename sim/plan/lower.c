@@ -5,6 +5,7 @@
 
 #include "sim/base/check.h"
 #include "sim/plan/lower_internal.h"
+#include "sim/plan/plan_order.h"
 
 /* ---- the kit ---- */
 
@@ -224,12 +225,7 @@ static enum status prepare(struct lowering *l)
     l->stage_devices = l->replicas * l->tensor;
     l->scatters = request->software->scatter_gather_pipeline && !plan->sequence_parallel;
     l->fold = plan->fold;
-    l->order_request = (struct order_request){
-        .stages = l->stages,
-        .micro_batches = (uint32_t)plan->micro_batches,
-        .virtual_stages = l->virtual_stages,
-        .parameters = plan->order_parameters,
-    };
+    l->order_request = plan_order_request(plan);
     TRY(order_check(request->order, &l->order_request, l->error));
     TRY(count_steps(l));
     l->copies = request->order->model_replicas > 1 ? request->order->model_replicas : 1;

@@ -9,6 +9,7 @@
 #include "sim/base/check.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
+#include "sim/plan/plan_order.h"
 #include "strategies/registry.h"
 
 static enum status run_schedule(struct schedule *schedule, const struct cluster *cluster,
@@ -54,7 +55,7 @@ enum status trial_run(struct trial_result *result, const struct scenario *scenar
         .cluster = &cluster,
         .software = software,
         .plan = &scenario->plan,
-        .order = registry_order(scenario->plan.order, &own),
+        .order = plan_order(&scenario->plan, &own),
         .policy = registry_policy(scenario->plan.policy, &own),
     };
     if (status == STATUS_OK && (request.order == NULL || request.policy == NULL)) {

@@ -10,6 +10,7 @@
 #include "sim/base/units.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
+#include "sim/plan/plan_order.h"
 #include "strategies/registry.h"
 
 struct memo {
@@ -71,7 +72,7 @@ static enum status lower(const struct scenario *scenario, const struct plan *pla
         .cluster = &scenario->cluster,
         .software = &scenario->software,
         .plan = plan,
-        .order = registry_order(plan->order, error),
+        .order = plan_order(plan, error),
         .policy = registry_policy(plan->policy, error),
     };
     if (request.order == NULL || request.policy == NULL) {
