@@ -6,6 +6,7 @@
 
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
+#include "sim/plan/plan_order.h"
 #include "sim/plan/scenario.h"
 #include "strategies/registry.h"
 #include "tests/test.h"
@@ -39,7 +40,7 @@ static inline void run_scenario(struct run *run, const char *text)
             .cluster = &run->scenario.cluster,
             .software = &run->scenario.software,
             .plan = &run->scenario.plan,
-            .order = registry_order(run->scenario.plan.order, error),
+            .order = plan_order(&run->scenario.plan, error),
             .policy = registry_policy(run->scenario.plan.policy, error),
         };
         run->status = lower_schedule(&request, &run->schedule, error);

@@ -5,6 +5,7 @@
 #include "sim/exec.h"
 #include "sim/plan/bare_pipeline.h"
 #include "sim/plan/lower.h"
+#include "sim/plan/plan_order.h"
 #include "sim/plan/scenario.h"
 #include "sim/report/result.h"
 #include "strategies/registry.h"
@@ -37,7 +38,7 @@ static inline bool report_run(struct report_run *run, const char *text)
             .cluster = &run->scenario.cluster,
             .software = &run->scenario.software,
             .plan = &run->scenario.plan,
-            .order = registry_order(run->scenario.plan.order, &error),
+            .order = plan_order(&run->scenario.plan, &error),
             .policy = registry_policy(run->scenario.plan.policy, &error),
         };
         status = lower_schedule(&request, &run->schedule, &error);

@@ -1,6 +1,7 @@
 /* Layers that are split differently: what each holds, what moves between them, and that folding, details, orders and stacks still hold. */
 #include "sim/ir/verify.h"
 #include "sim/plan/plan_layers.h"
+#include "sim/plan/plan_order.h"
 #include "tests/lower_run.h"
 
 /* ---- closed forms ---- */
@@ -273,7 +274,7 @@ static enum status lower_plan(const struct scenario *scenario, const struct plan
         .cluster = &scenario->cluster,
         .software = &scenario->software,
         .plan = plan,
-        .order = registry_order(plan->order, error),
+        .order = plan_order(plan, error),
         .policy = registry_policy(plan->policy, error),
     };
     enum status status = lower_schedule(&request, &schedule, error);

@@ -2,6 +2,7 @@
 #include "sim/exec.h"
 #include "sim/plan/bare_pipeline.h"
 #include "sim/plan/order_auto.h"
+#include "strategies/registry.h"
 #include "tests/test.h"
 
 static enum status parse(struct order_table *table, const char *text, struct error *error)
@@ -111,6 +112,108 @@ static void test_bad_files(void)
     expect_bad("F0.1 F0.0 B0.1 B0.0", "stage 0, position 1", "move F0.0 of stage 0 in front of position 1");
 }
 
+enum { STAGES = 4, BATCHES = 4, WORDS = 3 * BATCHES };
+
+/* Steps of each stage as numbers: kind * BATCHES + micro-batch. */
+struct draft {
+    int steps[STAGES][WORDS];
+};
+
+static void move(int *steps, int from, int to)
+{
+    int step = steps[from];
+    memmove(steps + from, steps + from + 1, (size_t)(WORDS - 1 - from) * sizeof *steps);
+    memmove(steps + to + 1, steps + to, (size_t)(WORDS - 1 - to) * sizeof *steps);
+    steps[to] = step;
+}
+
+static int find(const int *steps, int step)
+{
+    int i = 0;
+    while (steps[i] != step) {
+        i++;
+    }
+    return i;
+}
+
+static enum status parse_draft(const struct draft *draft, struct order_table *table, struct error *error)
+{
+    char text[1024] = "";
+    for (int s = 0; s < STAGES; s++) {
+        for (int i = 0; i < WORDS; i++) {
+            int step = draft->steps[s][i];
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%c%d%c", "FBW"[step / BATCHES], step % BATCHES,
+                     i + 1 < WORDS ? ' ' : '\n');
+        }
+    }
+    return parse(table, text, error);
+}
+
+/* Carry out what a message asks for. */
+static void mend(struct draft *draft, const char *message)
+{
+    const char *asked = strstr(message, "in turn: move ");
+    char kind = 0;
+    int micro_batch = 0, stage = 0, position = 0;
+    EXPECT(asked != NULL);
+    if (asked == NULL || sscanf(asked, "in turn: move %c%d of stage %d", &kind, &micro_batch, &stage) != 3) {
+        return;
+    }
+    int *steps = draft->steps[stage], at = kind == 'F' ? 0 : kind == 'B' ? 1 : 2;
+    const char *where = strstr(asked, "position ");
+    EXPECT(where != NULL && sscanf(where, "position %d", &position) == 1);
+    if (strstr(asked, " behind ") != NULL) {
+        move(steps, find(steps, at * BATCHES + micro_batch), position - 1);
+        return;
+    }
+    int first = strstr(asked, "with what stands between") != NULL ? 0 : at;
+    for (int k = at; k >= first; k--) {
+        int from = find(steps, k * BATCHES + micro_batch);
+        if (from > position - 1) {
+            move(steps, from, position - 1);
+        }
+    }
+}
+
+/* A step of a good order put somewhere else: where the pipeline then waits for itself, what the message asks for is well formed and lets it run. */
+static void test_mends(void)
+{
+    static const char *const names[] = { "zb-h1", "zb-h2" };
+    uint64_t state = test_seed;
+    unsigned stuck = 0, most = 0;
+    for (int i = 0; i < 2000; i++) {
+        struct draft draft;
+        const struct pipeline_order *order = registry_order(names[i % 2], NULL);
+        const struct order_request request = { .stages = STAGES, .micro_batches = BATCHES, .virtual_stages = 1 };
+        for (uint32_t s = 0; s < STAGES; s++) {
+            struct order_step steps[WORDS];
+            EXPECT_INT(order->build(&request, s, steps), WORDS);
+            for (int k = 0; k < WORDS; k++) {
+                draft.steps[s][k] = steps[k].kind * BATCHES + (int)steps[k].micro_batch;
+            }
+        }
+        move(draft.steps[test_below(&state, STAGES)], (int)test_below(&state, WORDS), (int)test_below(&state, WORDS));
+        struct order_table table;
+        struct error error = { 0 };
+        unsigned mends = 0;
+        enum status status;
+        while ((status = parse_draft(&draft, &table, &error)) != STATUS_OK &&
+               strstr(error.message, "in turn") != NULL && mends < 20) {
+            mend(&draft, error.message);
+            mends++;
+        }
+        if (status == STATUS_OK) {
+            order_table_free(&table);
+            stuck += mends > 0;
+            most = mends > most ? mends : most;
+        } else if (mends > 0) {
+            TEST_FAIL_("case %d: after %u mends %s", i, mends, error.message);
+        }
+    }
+    printf("%u of 2000 stuck, at most %u mends\n", stuck, most);
+    EXPECT(stuck > 50);
+}
+
 /* Random times, limits and hops: the order runs, keeps its limits, is never above the hand-made ones, never below the bound, and its makespan is what the simulator says. */
 static void test_auto(void)
 {
@@ -181,4 +284,4 @@ static void test_auto_uniform(void)
     EXPECT_PART(error.message, "at least 1");
 }
 
-TEST_MAIN(TEST(test_file), TEST(test_bad_files), TEST(test_auto), TEST(test_auto_uniform))
+TEST_MAIN(TEST(test_file), TEST(test_bad_files), TEST(test_mends), TEST(test_auto), TEST(test_auto_uniform))

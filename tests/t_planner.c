@@ -5,6 +5,7 @@
 #include "sim/base/units.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
+#include "sim/plan/plan_order.h"
 #include "strategies/planners/plan_answer.h"
 #include "strategies/registry.h"
 #include "tests/test.h"
@@ -35,7 +36,7 @@ static double step_by_hand(const struct scenario *scenario, const struct plan *p
                                            .cluster = &scenario->cluster,
                                            .software = &scenario->software,
                                            .plan = plan,
-                                           .order = registry_order(plan->order, NULL),
+                                           .order = plan_order(plan, NULL),
                                            .policy = registry_policy(plan->policy, NULL) };
     const struct exec_options options = { .cluster = &scenario->cluster,
                                           .software = &scenario->software,

@@ -1,6 +1,7 @@
 /* The kit's activation hand-over (lower_activation_take, _give): a policy of this test alone swaps every saved activation to host memory after its forward and fetches it before its backward. Device
  * memory falls, every byte goes down and comes up once, and verifier and audit pass. */
 #include "sim/exec.h"
+#include "sim/plan/plan_order.h"
 #include "sim/plan/policy.h"
 #include "sim/plan/scenario.h"
 #include "strategies/registry.h"
@@ -92,7 +93,7 @@ static bool run(const struct memory_policy *policy, struct outcome *out)
         .cluster = &scenario.cluster,
         .software = &scenario.software,
         .plan = &scenario.plan,
-        .order = registry_order(scenario.plan.order, &error),
+        .order = plan_order(&scenario.plan, &error),
         .policy = policy,
     };
     status = lower_schedule(&request, &schedule, &error);

@@ -246,7 +246,8 @@ static void test_causes_of_a_bare_pipeline(void)
         EXPECT_INT(timeline.end_ps, 6 * BARE_UNIT_PS);
         for (uint32_t r = 0; r < 2; r++) {
             struct stage_times times;
-            breakdown_rank(&times, &schedule, &timeline, NULL, r);
+            const struct step_window window = timeline_step(&schedule, &timeline);
+            breakdown_rank(&times, &schedule, &timeline, NULL, &window, r);
             EXPECT_REAL(times.exposed_s[TIME_COMPUTE], compute[r] * unit_s, 1e-12);
             EXPECT_REAL(times.exposed_s[TIME_PIPELINE_COMM], comm[r] * unit_s, 1e-12);
             EXPECT_REAL(times.exposed_s[TIME_BUBBLE], bubble[r] * unit_s, 1e-12);

@@ -4,6 +4,7 @@
 #define MEMWALL_TESTS_ZERO_RUN_H
 
 #include "tests/report_run.h"
+#include "sim/plan/plan_order.h"
 
 struct zero_case {
     int gpus, zero_stage, accumulation;
@@ -150,7 +151,7 @@ static inline void zero_expect_refused(const char *scenario, const char *path, c
             .cluster = &read.cluster,
             .software = &read.software,
             .plan = &read.plan,
-            .order = registry_order(read.plan.order, &error),
+            .order = plan_order(&read.plan, &error),
             .policy = registry_policy(read.plan.policy, &error),
         };
         status = lower_schedule(&request, &schedule, &error);

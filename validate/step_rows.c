@@ -10,6 +10,7 @@
 #include "sim/base/units.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
+#include "sim/plan/plan_order.h"
 #include "sim/plan/scenario.h"
 #include "strategies/registry.h"
 
@@ -127,7 +128,7 @@ static enum status schedule_of(const struct scenario *scenario, struct schedule 
         .cluster = &scenario->cluster,
         .software = &scenario->software,
         .plan = &scenario->plan,
-        .order = registry_order(scenario->plan.order, error),
+        .order = plan_order(&scenario->plan, error),
         .policy = registry_policy(scenario->plan.policy, error),
     };
     return request.order == NULL || request.policy == NULL ? STATUS_BAD_INPUT
@@ -140,7 +141,8 @@ static enum status time_of(const struct scenario *scenario, const struct schedul
     struct exec_options options = { .cluster = &scenario->cluster, .software = &scenario->software };
     struct timeline timeline = { 0 };
     TRY(exec_sim.run(schedule, &options, &timeline, error));
-    *step_s = timeline.outcome == TIMELINE_DONE ? s_from_ps(timeline.end_ps) : 0;
+    const struct step_window window = timeline_step(schedule, &timeline);
+    *step_s = timeline.outcome == TIMELINE_DONE ? s_from_ps(window.to_ps - window.from_ps) : 0;
     timeline_free(&timeline);
     return STATUS_OK;
 }

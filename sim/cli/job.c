@@ -10,6 +10,7 @@
 #include "sim/base/units.h"
 #include "sim/cli/interrupt.h"
 #include "sim/plan/lower.h"
+#include "sim/plan/plan_order.h"
 #include "strategies/planners/plan_answer.h"
 #include "strategies/registry.h"
 
@@ -60,7 +61,7 @@ enum status job_lower(struct job *job, struct error *error)
         .cluster = &scenario->cluster,
         .software = &scenario->software,
         .plan = &scenario->plan,
-        .order = registry_order(scenario->plan.order, error),
+        .order = plan_order(&scenario->plan, error),
         .policy = registry_policy(scenario->plan.policy, error),
     };
     if (request.order == NULL || request.policy == NULL) {
@@ -169,7 +170,8 @@ static bool keep_step(void *context, uint32_t step, const struct timeline *timel
     struct job *job = context;
     (void)step;
     if (timeline->outcome == TIMELINE_DONE && job->step_count < EXECUTOR_STEPS_MAX) {
-        job->steps_s[job->step_count++] = s_from_ps(timeline->end_ps);
+        const struct step_window window = timeline_step(&job->schedule, timeline);
+        job->steps_s[job->step_count++] = s_from_ps(window.to_ps - window.from_ps);
     }
     return true;
 }

@@ -9,6 +9,26 @@
 
 enum { LABELS_SHOWN = 6, CHAIN_SHOWN = 24, NAME_BYTES = 200, BYTES_TEXT = 32 };
 
+struct step_window timeline_step(const struct schedule *schedule, const struct timeline *timeline)
+{
+    struct step_window window = { .to_ps = timeline->end_ps };
+    int64_t before_ps = 0, last_ps = 0;
+    for (uint32_t i = 0; schedule->rank_count > 0 && i < schedule->ranks[0].op_count; i++) {
+        uint32_t op = schedule->ranks[0].first_op + i;
+        if (schedule->ops[op].flags & OP_FLAG_STEP) {
+            window.steps++;
+            before_ps = last_ps;
+            last_ps = timeline->ops[op].start_ps;
+        }
+    }
+    if (window.steps > 1) {
+        window.from_ps = before_ps;
+        window.to_ps = last_ps;
+    }
+    window.steps = window.steps > 0 ? window.steps : 1;
+    return window;
+}
+
 void timeline_free(struct timeline *timeline)
 {
     arena_free(&timeline->arena);

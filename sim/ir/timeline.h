@@ -69,6 +69,14 @@ struct timeline {
 
 void timeline_free(struct timeline *timeline);
 
+/* The training step that the timeline shows. A schedule may hold several in a row (OP_FLAG_STEP), where one alone does not say how long it takes when others come before and after it: the last but
+ * one then counts, from its beginning to that of the last, on the first rank. Of a timeline that is DONE. */
+struct step_window {
+    int64_t from_ps, to_ps;
+    uint32_t steps; /* in the schedule, >= 1 */
+};
+struct step_window timeline_step(const struct schedule *schedule, const struct timeline *timeline);
+
 /* Explain an outcome other than DONE by names: which op, which space, what holds the bytes; or who waits for whom. */
 void timeline_explain(const struct schedule *schedule, const struct timeline *timeline, struct strbuf *out);
 

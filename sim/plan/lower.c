@@ -5,6 +5,7 @@
 
 #include "sim/base/check.h"
 #include "sim/plan/lower_internal.h"
+#include "sim/plan/plan_order.h"
 
 /* ---- the kit ---- */
 
@@ -145,7 +146,62 @@ uint32_t lower_host_optimizer(struct lowering *l, double parameters, uint32_t af
     return op;
 }
 
+uint32_t lowering_model_stage(const struct lowering *l, uint32_t stage, uint32_t chunk)
+{
+    uint32_t v = order_virtual_stage(l->request->order, &l->order_request, stage, chunk);
+    return order_model_stage(l->request->order, &l->order_request, v);
+}
+
+bool lowering_is_first(const struct lowering *l, uint32_t virtual_stage)
+{
+    return order_model_stage(l->request->order, &l->order_request, virtual_stage) == 0;
+}
+
+bool lowering_is_last(const struct lowering *l, uint32_t virtual_stage)
+{
+    return order_model_stage(l->request->order, &l->order_request, virtual_stage) + 1 == l->model_stages;
+}
+
 /* ---- preparation ---- */
+
+static bool policy_is_passive(const struct memory_policy *policy)
+{
+    return policy->begin_rank == NULL && policy->place == NULL && policy->before_pass == NULL &&
+           policy->after_pass == NULL && policy->gradient_ready == NULL && policy->optimizer == NULL &&
+           !policy->owns_model_data;
+}
+
+/* What orders with several copies or versions of the weights cannot be combined with. */
+static enum status check_order(const struct lower_request *request, struct error *error)
+{
+    const struct pipeline_order *order = request->order;
+    const struct plan *plan = request->plan;
+    if (!order->asynchronous && order->model_replicas <= 1) {
+        return STATUS_OK;
+    }
+    const char *keeps =
+        order->asynchronous ? "updates the weights while micro-batches are in flight" : "keeps two copies of the model";
+    if (!policy_is_passive(request->policy)) {
+        return error_at(
+            error, STATUS_BAD_INPUT, NULL, "$.memory_policy",
+            "policy \"%s\" moves tensors by the step, but pipeline_order \"%s\" %s: use \"resident\", or an "
+            "order with a flush and one copy, like \"1f1b\"",
+            request->policy->name, order->name, keeps);
+    }
+    int64_t zero_max = order->asynchronous ? 0 : 1;
+    if (plan->zero_stage > zero_max) {
+        return error_at(error, STATUS_BAD_INPUT, NULL, "$.parallel.zero_stage",
+                        "zero_stage is %lld: pipeline_order \"%s\" %s, so allowed is %s", (long long)plan->zero_stage,
+                        order->name, keeps, zero_max == 0 ? "0" : "0 or 1");
+    }
+    if (plan_is_mixed(plan, request->model)) {
+        return error_at(error, STATUS_BAD_INPUT, NULL, "$.parallel.layers",
+                        "layers are split differently, but pipeline_order \"%s\" %s: split all layers alike, or use an "
+                        "order with a flush and one copy, like \"1f1b\"",
+                        order->name, keeps);
+    }
+    return STATUS_OK;
+}
 
 static enum status check_request(const struct lower_request *request, struct error *error)
 {
@@ -158,12 +214,7 @@ static enum status check_request(const struct lower_request *request, struct err
             (long long)plan->tensor, (long long)plan->context, (long long)plan->pipeline, (long long)plan->data,
             (long long)gpus, request->cluster->gpus);
     }
-    if (request->order->asynchronous || request->order->model_replicas > 1) {
-        return error_at(error, STATUS_UNSUPPORTED, NULL, "$.parallel.pipeline_order",
-                        "order \"%s\" keeps several copies or versions of the weights; only `memwall pipeline` draws "
-                        "it so far, `memwall run` takes orders with one copy and a flush",
-                        request->order->name);
-    }
+    TRY(check_order(request, error));
     if (request->policy->check != NULL) {
         TRY(request->policy->check(request, error));
     }
@@ -182,13 +233,32 @@ static uint32_t *ids(struct lowering *l, size_t count)
     return array;
 }
 
+/* A pipeline that is never flushed is simulated from its beginning: steps that fill it, one to be measured, and one behind it that keeps it full (timeline_step). */
+static enum status count_steps(struct lowering *l)
+{
+    const struct order_request *request = &l->order_request;
+    uint32_t a_step = request->micro_batches;
+    l->steps = 1;
+    if (l->request->order->asynchronous) {
+        l->steps = (request->stages + a_step - 1) / a_step + 2;
+        if ((uint64_t)l->steps * a_step > ORDER_MICRO_BATCHES_MAX) {
+            return error_at(l->error, STATUS_BAD_INPUT, NULL, "$.training.global_batch",
+                            "%u micro-batches a step: a step of an asynchronous order is simulated within %u steps, "
+                            "which have at most %d together; the nearest is %u",
+                            a_step, l->steps, ORDER_MICRO_BATCHES_MAX, ORDER_MICRO_BATCHES_MAX / l->steps);
+        }
+        l->order_request.micro_batches = l->steps * a_step;
+    }
+    l->micro_batches = l->steps * a_step;
+    return STATUS_OK;
+}
+
 static enum status prepare(struct lowering *l)
 {
     const struct lower_request *request = l->request;
     const struct plan *plan = request->plan;
     l->stages = (uint32_t)plan->pipeline;
     l->virtual_stages = (uint32_t)plan->virtual_stages;
-    l->micro_batches = (uint32_t)plan->micro_batches;
     l->tensor = (uint32_t)plan->tensor;
     l->data = (uint32_t)plan->data;
     l->context = (uint32_t)plan->context;
@@ -196,13 +266,16 @@ static enum status prepare(struct lowering *l)
     l->stage_devices = l->replicas * l->tensor;
     l->scatters = request->software->scatter_gather_pipeline && !plan->sequence_parallel;
     l->fold = plan->fold;
-    l->order_request = (struct order_request){
-        .stages = l->stages,
-        .micro_batches = l->micro_batches,
-        .virtual_stages = l->virtual_stages,
-        .parameters = plan->order_parameters,
-    };
+    l->order_request = plan_order_request(plan);
     TRY(order_check(request->order, &l->order_request, l->error));
+    TRY(count_steps(l));
+    l->copies = request->order->model_replicas > 1 ? request->order->model_replicas : 1;
+    l->model_stages = order_model_stages(request->order, &l->order_request);
+    uint32_t first, last, other_last, chunk;
+    order_holder(request->order, &l->order_request, 0, &first, &chunk);
+    order_holder(request->order, &l->order_request, l->model_stages - 1, &last, &chunk);
+    order_holder(request->order, &l->order_request, l->copies * l->model_stages - 1, &other_last, &chunk);
+    l->tied_apart = request->model->tied_head && first != last && first != other_last;
     TRY(lowering_layouts(l));
     size_t instances = l->fold ? 1 : l->stage_devices;
     size_t transfers = instances * l->stages * l->virtual_stages * l->micro_batches;

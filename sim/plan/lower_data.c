@@ -153,7 +153,8 @@ double lowering_full_gradient_bytes(const struct lowering *l, const struct lower
     double each = software->gradient_bytes;
     if (software->staged_collectives && layer->zero_stage >= 3) {
         /* as autograd makes them, in the dtype of the gathered weights; sums over micro-batches in that of the reduction */
-        each = reduces_at_the_end(l, layer) && l->micro_batches > 1 ? software->reduce_bytes : software->gathered_bytes;
+        each = reduces_at_the_end(l, layer) && l->request->plan->micro_batches > 1 ? software->reduce_bytes
+                                                                                   : software->gathered_bytes;
     }
     return layer->parameters * each;
 }

@@ -18,10 +18,11 @@ static bool neighbour(const struct lowering *l, uint32_t stage, const struct ord
     }
     uint32_t v = order_virtual_stage(l->request->order, &l->order_request, stage, step->chunk);
     bool rises = (step->kind == STEP_FORWARD) == (away > 0);
-    if (rises ? v + 1 == l->stages * l->virtual_stages : v == 0) {
+    uint32_t chunk, first, last;
+    order_route(l->request->order, &l->order_request, step->micro_batch, &first, &last);
+    if (v == (rises ? last : first)) {
         return false;
     }
-    uint32_t chunk;
     order_holder(l->request->order, &l->order_request, rises ? v + 1 : v - 1, &found->stage, &chunk);
     found->step = *step;
     found->step.chunk = (uint16_t)chunk;
@@ -31,7 +32,7 @@ static bool neighbour(const struct lowering *l, uint32_t stage, const struct ord
 static size_t step_index(const struct lowering *l, const struct order_step *step)
 {
     size_t kind = step->kind == STEP_FORWARD ? 0 : 1;
-    return (kind * l->virtual_stages + step->chunk) * l->micro_batches + step->micro_batch;
+    return (kind * l->virtual_stages + step->chunk) * l->order_request.micro_batches + step->micro_batch;
 }
 
 /* Where a stage's forward and backward steps stand in its order: made at first use. NULL when memory is out. */
@@ -43,7 +44,7 @@ static const uint32_t *positions(struct lowering *l, uint32_t stage)
         return at;
     }
     struct order_step *steps = arena_array(&l->arena, struct order_step, order_step_count(order, &l->order_request));
-    at = arena_array(&l->arena, uint32_t, (size_t)2 * l->virtual_stages * l->micro_batches);
+    at = arena_array(&l->arena, uint32_t, (size_t)2 * l->virtual_stages * l->order_request.micro_batches);
     if (steps == NULL || at == NULL) {
         lower_fail(l, STATUS_NO_MEMORY, "out of memory for the pipeline order");
         return NULL;

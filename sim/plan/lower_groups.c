@@ -18,7 +18,8 @@ enum group_kind { GROUP_TENSOR, GROUP_DATA, GROUP_MODEL, GROUP_WORLD, GROUP_PAIR
 
 struct group_shape {
     enum group_kind kind;
-    uint32_t stage, peer_stage;  /* pair: from, to */
+    uint32_t stage,
+        peer_stage; /* pair: from, to; data: where the other copy of the model has these layers, or `stage` */
     const struct layout *layout; /* tensor, data */
     uint32_t member_count, instance_count;
 };
@@ -33,7 +34,7 @@ static struct group_shape group_shape(const struct lowering *l, enum group_kind 
         shape.instance_count = layout->replicas;
         break;
     case GROUP_DATA:
-        shape.member_count = layout->replicas;
+        shape.member_count = layout->replicas * l->copies;
         shape.instance_count = layout->tensor;
         break;
     case GROUP_MODEL:
@@ -69,7 +70,12 @@ static uint32_t group_member(const struct lowering *l, const struct group_shape 
 {
     switch (shape->kind) {
     case GROUP_TENSOR: return layout_gpu(l, shape->stage, shape->layout, instance, member);
-    case GROUP_DATA: return layout_gpu(l, shape->stage, shape->layout, member, instance);
+    case GROUP_DATA: {
+        /* both stages list the group alike: the lower one first */
+        uint32_t replicas = shape->layout->replicas;
+        bool lower = (member < replicas) == (shape->stage < shape->peer_stage);
+        return layout_gpu(l, lower ? shape->stage : shape->peer_stage, shape->layout, member % replicas, instance);
+    }
     case GROUP_MODEL:
         return lowering_gpu(l, member / l->tensor, instance / l->context, instance % l->context, member % l->tensor);
     case GROUP_WORLD: return member;
@@ -191,6 +197,20 @@ static void move_groups(struct lowering *l, struct rank_state *rank)
     }
 }
 
+/* The stage that holds the other copy of the layers of `stage`. */
+static uint32_t twin_stage(const struct lowering *l, uint32_t stage)
+{
+    const struct pipeline_order *order = l->request->order;
+    uint32_t twin = stage;
+    for (uint32_t chunk = 0; l->copies > 1 && chunk < l->virtual_stages; chunk++) {
+        uint32_t v = order_virtual_stage(order, &l->order_request, stage, chunk), other, at;
+        order_holder(order, &l->order_request, (v + l->model_stages) % (2 * l->model_stages), &other, &at);
+        CHECK(chunk == 0 || other == twin); /* orders of two copies mirror whole stages */
+        twin = other;
+    }
+    return twin;
+}
+
 static void layout_groups(struct lowering *l, struct rank_state *rank)
 {
     for (uint32_t i = 0; i < l->layout_count; i++) {
@@ -198,13 +218,13 @@ static void layout_groups(struct lowering *l, struct rank_state *rank)
         struct rank_layout *own = &rank->layouts[i];
         own->tensor = own->data = own->root_gather = SCHED_NONE;
         own->tensor_present = l->fold ? 1 : layout->tensor;
-        own->data_present = l->fold ? 1 : layout->replicas;
+        own->data_present = (l->fold ? 1 : layout->replicas) * l->copies;
         if (own->used && layout->tensor > 1) {
             struct group_shape shape = group_shape(l, GROUP_TENSOR, rank->stage, 0, layout);
             own->tensor = make_group(l, &shape, rank, "tensor");
         }
-        if (own->used && layout->replicas > 1) {
-            struct group_shape shape = group_shape(l, GROUP_DATA, rank->stage, 0, layout);
+        if (own->used && layout->replicas * l->copies > 1) {
+            struct group_shape shape = group_shape(l, GROUP_DATA, rank->stage, twin_stage(l, rank->stage), layout);
             own->data = make_group(l, &shape, rank, "data");
         }
     }
@@ -233,9 +253,11 @@ enum status lowering_groups(struct lowering *l, struct rank_state *rank)
         groups->model = make_group(l, &shape, rank, "model");
         groups->model_present = l->fold ? l->stages : shape.member_count;
     }
-    bool ends = rank->stage == 0 || rank->stage == l->stages - 1;
-    if (l->request->model->tied_head && l->request->plan->pipeline > 1 && ends) {
-        shape = group_shape(l, GROUP_PAIR, 0, l->stages - 1, NULL);
+    uint32_t first, last, chunk;
+    order_holder(l->request->order, &l->order_request, 0, &first, &chunk);
+    order_holder(l->request->order, &l->order_request, l->model_stages - 1, &last, &chunk);
+    if (l->tied_apart && (rank->stage == first || rank->stage == last)) {
+        shape = group_shape(l, GROUP_PAIR, first, last, NULL);
         groups->embedding = make_group(l, &shape, rank, "embedding");
     }
     move_groups(l, rank);

@@ -102,6 +102,7 @@ struct rank_state {
     uint32_t *chunk_first_layer, *chunk_layer_count; /* [virtual_stages] */
     uint32_t queues[QUEUE_CLASS_COUNT];
     uint32_t tensor_queue, data_queue;
+    uint32_t tied_queue; /* asynchronous orders: sums of tied gradients that nobody waits for; else SCHED_NONE */
     uint32_t spaces[SPACE_KIND_COUNT];
     struct lane lanes[LANES_MAX];
     uint32_t lane_count;
@@ -113,7 +114,8 @@ struct rank_state {
     uint32_t (*merged_works)[TEMPLATE_COUNT];
     struct activation *activations; /* [layer_count * micro_batches] */
     uint32_t *boundary_in;          /* received activations [virtual_stages * micro_batches] */
-    uint32_t *weight_passes_done;   /* per chunk: backward (or W) passes so far */
+    uint32_t *weight_passes_done;   /* per chunk: backward (or W) passes since its weights were updated */
+    uint32_t *weight_passes;        /* per chunk: how many an update has */
     uint32_t last_compute;
     uint32_t last_send; /* to another stage */
     uint32_t exchanged; /* the send that the next receive is batched with, or SCHED_NONE */
@@ -140,14 +142,19 @@ struct lowering {
     struct error *error;
     enum status status;
     struct order_request order_request;
+    uint32_t steps;        /* of training in the schedule: 1, or with the fill of a pipeline that is never flushed */
+    uint32_t model_stages; /* virtual stages of one copy of the model */
+    uint32_t copies;       /* of the model: order->model_replicas */
+    bool tied_apart;       /* embedding and head share weights but no device: each end keeps a copy */
     struct layout *layouts;
     uint32_t layout_count;
     uint32_t *layout_at; /* layout by position: embedding, transformer layers, head [model.layers + 2] */
     bool mixed;          /* some layer is split otherwise than the plan's degrees say */
-    uint32_t stages, virtual_stages, micro_batches, tensor, data, context; /* degrees */
-    uint32_t replicas;                                                     /* data * context: the data-parallel group */
-    uint32_t stage_devices;                                                /* replicas * tensor */
-    double buffer_bytes;                                                   /* of all buffers so far */
+    uint32_t stages, virtual_stages, tensor, data, context; /* degrees */
+    uint32_t micro_batches;                                 /* of all steps: they are numbered through */
+    uint32_t replicas;                                      /* data * context: the data-parallel group */
+    uint32_t stage_devices;                                 /* replicas * tensor */
+    double buffer_bytes;                                    /* of all buffers so far */
     bool scatters; /* pipeline transfers are cut over the tensor-parallel group and gathered there */
     bool fold;
     struct rank_state *rank;                      /* the open one */
@@ -163,6 +170,11 @@ struct lowering {
     uint32_t group_sequence_capacity;
     void *policy_state;
 };
+
+/* lower.c: the stage of the model that a chunk is, and whether a virtual stage is an end of its copy */
+uint32_t lowering_model_stage(const struct lowering *l, uint32_t stage, uint32_t chunk);
+bool lowering_is_first(const struct lowering *l, uint32_t virtual_stage);
+bool lowering_is_last(const struct lowering *l, uint32_t virtual_stage);
 
 /* lower_layout.c: the different splits, and what moves between them */
 enum status lowering_layouts(struct lowering *l);
@@ -204,7 +216,8 @@ uint32_t lowering_op(struct lowering *l, enum opcode opcode, uint32_t queue, uin
 uint32_t lowering_compute(struct lowering *l, uint32_t work, enum op_phase phase);
 uint32_t lowering_collective(struct lowering *l, enum opcode opcode, uint32_t queue, uint32_t group, uint32_t present,
                              double bytes, enum dtype dtype, enum op_phase phase);
-void lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kind kind, uint32_t micro_batch);
+/* Returns whether it was the last pass before the chunk's weights are updated. */
+bool lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kind kind, uint32_t micro_batch);
 
 /* lower_exchange.c: whether what `step` sends and what `next`, the step after it on the open rank, receives are one batch for this rank and for its peer. Never where transfers overlap compute. */
 bool lowering_exchanges(struct lowering *l, const struct order_step *step, const struct order_step *next);
@@ -232,5 +245,7 @@ void lowering_flush_bucket(struct lowering *l, struct bucket *bucket);
 /* lower_optimizer.c: the end of the step */
 void lowering_begin_step(struct lowering *l);
 void lowering_end_step(struct lowering *l);
+/* Asynchronous orders: the update amid the stream, and the clearing for the next one. */
+void lowering_update(struct lowering *l);
 
 #endif

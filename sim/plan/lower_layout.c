@@ -106,8 +106,9 @@ uint32_t lowering_position(const struct lowering *l, const struct lower_layer *l
 
 uint32_t lowering_first_position(const struct lowering *l, uint32_t virtual_stage)
 {
-    uint32_t position = virtual_stage == 0 ? 0 : 1;
-    for (uint32_t v = 0; v < virtual_stage; v++) {
+    uint32_t stage = order_model_stage(l->request->order, &l->order_request, virtual_stage);
+    uint32_t position = stage == 0 ? 0 : 1;
+    for (uint32_t v = 0; v < stage; v++) {
         position += (uint32_t)l->request->plan->stage_layers[v];
     }
     return position;
@@ -115,8 +116,7 @@ uint32_t lowering_first_position(const struct lowering *l, uint32_t virtual_stag
 
 uint32_t lowering_last_position(const struct lowering *l, uint32_t virtual_stage)
 {
-    bool is_last = virtual_stage + 1 == l->stages * l->virtual_stages;
-    return is_last ? last_position(l) : lowering_first_position(l, virtual_stage + 1) - 1;
+    return lowering_is_last(l, virtual_stage) ? last_position(l) : lowering_first_position(l, virtual_stage + 1) - 1;
 }
 
 bool lowering_stays(const struct lowering *l, uint32_t from_layout, uint32_t to_layout)

@@ -25,26 +25,31 @@ static double owned_parameters(const struct lowering *l)
     return sum;
 }
 
-void lowering_begin_step(struct lowering *l)
+static void clear_gradients(struct lowering *l)
 {
     double bytes = 0;
     for (uint32_t i = 0; i < l->rank->layer_count; i++) {
         const struct lower_layer *layer = &l->rank->layers[i];
         bytes += layer->gradient != SCHED_NONE ? (double)layer->gradient_bytes : 0;
     }
-    l->rank->next_flags |= OP_FLAG_STEP;
     if (bytes > 0) {
         struct kernel clear = kernel_of_traffic(KERNEL_ELEMENTWISE, 0, bytes, 1);
         kernel_op(l, &clear, PHASE_OPTIMIZER);
     }
 }
 
-/* Both copies of a tied embedding, on the first and last stage, sum their gradients (Megatron). */
-static void tied_embedding(struct lowering *l)
+void lowering_begin_step(struct lowering *l)
+{
+    l->rank->next_flags |= OP_FLAG_STEP;
+    clear_gradients(l);
+}
+
+/* Both copies of a tied embedding, on the devices of the embedding and of the head, sum their gradients (Megatron). Returns the op, or SCHED_NONE. */
+static uint32_t sum_tied(struct lowering *l, uint32_t queue)
 {
     struct rank_state *rank = l->rank;
     if (rank->groups.embedding == SCHED_NONE) {
-        return;
+        return SCHED_NONE;
     }
     const struct model *model = l->request->model;
     const struct software *software = l->request->software;
@@ -52,10 +57,20 @@ static void tied_embedding(struct lowering *l)
     double elements =
         (double)model->hidden * (double)model_padded_vocab(model, tensor, software->vocab_multiple) / tensor;
     uint32_t after = rank->last_compute;
-    rank->last_data =
-        lowering_collective(l, OP_ALL_REDUCE, rank->data_queue, rank->groups.embedding, rank->groups.embedding_present,
-                            elements * software->gradient_bytes, software->gradient_dtype, PHASE_DATA_COMM);
+    uint32_t op = lowering_collective(l, OP_ALL_REDUCE, queue, rank->groups.embedding, rank->groups.embedding_present,
+                                      elements * software->gradient_bytes, software->gradient_dtype, PHASE_DATA_COMM);
     builder_depends(l->builder, after);
+    return op;
+}
+
+static void tied_embedding(struct lowering *l)
+{
+    struct rank_state *rank = l->rank;
+    uint32_t op = sum_tied(l, rank->data_queue);
+    if (op == SCHED_NONE) {
+        return;
+    }
+    rank->last_data = op;
     if (rank->tied_layer != SCHED_NONE && l->request->policy->gradient_ready != NULL) {
         l->request->policy->gradient_ready(l, &rank->layers[rank->tied_layer], rank->last_data);
     }
@@ -160,4 +175,15 @@ void lowering_end_step(struct lowering *l)
     uint32_t after = gradient_norm(l);
     after = policy->optimizer != NULL ? policy->optimizer(l, after) : lower_device_optimizer(l, after);
     gather_weights(l, after);
+}
+
+/* No norm over all stages, which would flush the pipeline. What the other copy of a tied embedding has for the same micro-batches comes when its stage gets there, and is summed behind the
+ * update: our rule, no published one. */
+void lowering_update(struct lowering *l)
+{
+    struct rank_state *rank = l->rank;
+    lowering_finish_data(l);
+    sum_tied(l, rank->tied_queue);
+    lower_device_optimizer(l, rank->last_data);
+    clear_gradients(l);
 }

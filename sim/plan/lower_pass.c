@@ -574,17 +574,17 @@ static void emit_merged(struct lowering *l, uint32_t chunk, enum lower_pass_kind
     }
 }
 
-void lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kind kind, uint32_t micro_batch)
+bool lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kind kind, uint32_t micro_batch)
 {
     struct rank_state *rank = l->rank;
     bool final_part = kind == LOWER_BACKWARD_WEIGHT || (kind == LOWER_BACKWARD && !l->request->order->splits_backward);
-    if (final_part) {
-        rank->weight_passes_done[chunk]++;
+    bool last = final_part && ++rank->weight_passes_done[chunk] == rank->weight_passes[chunk];
+    if (last) {
+        rank->weight_passes_done[chunk] = 0;
     }
-    bool last = rank->weight_passes_done[chunk] == l->micro_batches;
-    if (chunk_merges(l, chunk, kind, final_part && last)) {
+    if (chunk_merges(l, chunk, kind, last)) {
         emit_merged(l, chunk, kind, micro_batch);
-        return;
+        return last;
     }
     uint32_t count = rank->chunk_layer_count[chunk];
     for (uint32_t i = 0; i < count && l->status == STATUS_OK; i++) {
@@ -593,7 +593,7 @@ void lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kin
             .layer = &rank->layers[rank->chunk_first_layer[chunk] + at],
             .kind = kind,
             .micro_batch = micro_batch,
-            .last_micro_batch = final_part && last,
+            .last_micro_batch = last,
         };
         if (i > 0 && kind != LOWER_BACKWARD_WEIGHT) {
             uint32_t to = lowering_position(l, pass.layer);
@@ -604,4 +604,5 @@ void lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kin
         }
         emit_layer_pass(l, &pass);
     }
+    return last;
 }

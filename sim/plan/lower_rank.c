@@ -139,47 +139,48 @@ static void split_layer(const struct lowering *l, struct rank_state *rank, struc
     layer->layout = l->layout_at[lowering_position(l, layer)];
     const struct layout *layout = &l->layouts[layer->layout];
     layer->tensor = layout->tensor;
-    layer->replicas = layout->replicas;
+    layer->replicas = layout->replicas * l->copies;
     layer->zero_stage = layout->zero_stage;
     layer->graph = &layout->graphs[layer->kind];
     rank->layouts[layer->layout].used = true;
-    rank->replicated = rank->replicated || layout->replicas > 1;
-    rank->gathers = rank->gathers || (layout->replicas > 1 && layout->zero_stage >= 2);
+    rank->replicated = rank->replicated || layer->replicas > 1;
+    rank->gathers = rank->gathers || (layer->replicas > 1 && layout->zero_stage >= 2);
 }
 
 /* Layers of the rank: for each chunk, its transformer layers in model order, the embedding before the first virtual stage, the head after the last. */
 static enum status list_layers(struct lowering *l, struct rank_state *rank)
 {
     const struct plan *plan = l->request->plan;
-    uint32_t virtual_count = l->stages * l->virtual_stages;
-    uint32_t total = 0;
+    const struct pipeline_order *order = l->request->order;
+    uint32_t last = l->model_stages - 1, total = 0;
     rank->chunk_first_layer = arena_array(&l->arena, uint32_t, l->virtual_stages);
     rank->chunk_layer_count = arena_array(&l->arena, uint32_t, l->virtual_stages);
     rank->weight_passes_done = arena_array(&l->arena, uint32_t, l->virtual_stages);
+    rank->weight_passes = arena_array(&l->arena, uint32_t, l->virtual_stages);
     for (uint32_t chunk = 0; chunk < l->virtual_stages; chunk++) {
-        uint32_t v = order_virtual_stage(l->request->order, &l->order_request, rank->stage, chunk);
-        total += (uint32_t)plan->stage_layers[v] + (v == 0) + (v == virtual_count - 1);
+        uint32_t v = lowering_model_stage(l, rank->stage, chunk);
+        total += (uint32_t)plan->stage_layers[v] + (v == 0) + (v == last);
     }
     rank->layers = arena_array(&l->arena, struct lower_layer, total);
     rank->layouts = arena_array(&l->arena, struct rank_layout, l->layout_count);
     if (rank->layouts == NULL || rank->chunk_first_layer == NULL || rank->chunk_layer_count == NULL ||
-        rank->weight_passes_done == NULL || rank->layers == NULL) {
+        rank->weight_passes_done == NULL || rank->weight_passes == NULL || rank->layers == NULL) {
         no_memory(l);
         return l->status;
     }
     for (uint32_t chunk = 0; chunk < l->virtual_stages; chunk++) {
-        uint32_t v = order_virtual_stage(l->request->order, &l->order_request, rank->stage, chunk);
+        uint32_t v = lowering_model_stage(l, rank->stage, chunk);
         uint32_t model_index = 0;
         for (uint32_t before = 0; before < v; before++) {
             model_index += (uint32_t)plan->stage_layers[before];
         }
-        uint32_t count = (uint32_t)plan->stage_layers[v] + (v == 0) + (v == virtual_count - 1);
+        uint32_t count = (uint32_t)plan->stage_layers[v] + (v == 0) + (v == last);
         rank->chunk_first_layer[chunk] = rank->layer_count;
         rank->chunk_layer_count[chunk] = count;
         for (uint32_t i = 0; i < count; i++) {
             struct lower_layer *layer = &rank->layers[rank->layer_count];
             bool embedding = v == 0 && i == 0;
-            bool head = v == virtual_count - 1 && i == count - 1;
+            bool head = v == last && i == count - 1;
             layer->kind = embedding ? LAYER_EMBEDDING : head ? LAYER_HEAD : LAYER_TRANSFORMER;
             layer->index = rank->layer_count++;
             layer->chunk = chunk;
@@ -187,7 +188,7 @@ static enum status list_layers(struct lowering *l, struct rank_state *rank)
             layer->recompute = RECOMPUTE_NONE;
             if (layer->kind == LAYER_TRANSFORMER) {
                 layer->model_index = model_index++;
-                bool keeps = v == virtual_count - 1 && l->request->order->last_stage_keeps;
+                bool keeps = v == last && order->last_stage_keeps;
                 layer->recompute = keeps ? RECOMPUTE_NONE : (enum recompute_mode)plan->recompute[layer->model_index];
             }
             split_layer(l, rank, layer);
@@ -203,8 +204,8 @@ static void size_layer(const struct lowering *l, struct lower_layer *layer)
     uint32_t zero = layer->zero_stage;
     double share = 1.0 / layer->replicas;
     layer->parameters = layer->graph->parameters;
-    if (l->stages > 1) {
-        /* The last stage keeps its own copy of a tied embedding (Megatron), with its own gradient and optimizer state. */
+    if (l->tied_apart) {
+        /* The device of the head keeps its own copy of a tied embedding (Megatron), with its own gradient and optimizer state. */
         layer->parameters += layer->graph->tied_parameters;
     }
     layer->owned_parameters = layer->parameters * (zero >= 1 ? share : 1);
@@ -238,6 +239,16 @@ static uint32_t place_buffer(struct lowering *l, const struct lower_layer *layer
         snprintf(label, sizeof label, "%s %s", layer_kind_word(layer->kind), buffer_class_word(buffer_class));
     }
     return lower_buffer(l, kind, (double)bytes, buffer_class, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END, label);
+}
+
+/* Older versions of the weights, with which micro-batches in flight went forward (PipeDream). A stage always keeps as many. */
+static void stash_buffer(struct lowering *l, const struct lower_layer *layer)
+{
+    uint32_t versions = order_weight_versions(l->request->order, &l->order_request, l->rank->stage);
+    if (versions > 1 && layer->weight_bytes > 0) {
+        lower_buffer(l, SPACE_DEVICE, (double)layer->weight_bytes * (versions - 1), BUFFER_WEIGHT,
+                     BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END, "stashed weight versions");
+    }
 }
 
 /* PyTorch DDP: gradients are copied into buckets, reduced there, and copied back. */
@@ -409,12 +420,16 @@ enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, u
     rank->data_queue =
         l->stages > 1 || l->stage_devices > 1 ? builder_queue(l->builder, QUEUE_COMM, "data") : SCHED_NONE;
     TRY(lowering_groups(l, rank));
+    rank->tied_queue = l->request->order->asynchronous && rank->groups.embedding != SCHED_NONE
+                           ? builder_queue(l->builder, QUEUE_COMM, "tied gradients")
+                           : SCHED_NONE;
     TRY(lowering_templates(l, rank));
     TRY(rank_arrays(l, rank));
     for (uint32_t i = 0; i < rank->layer_count; i++) {
         struct lower_layer *layer = &rank->layers[i];
         size_layer(l, layer);
         layer->weight = place_buffer(l, layer, BUFFER_WEIGHT, layer->weight_bytes);
+        stash_buffer(l, layer);
         layer->gradient = place_buffer(l, layer, BUFFER_GRADIENT, layer->gradient_bytes);
         layer->optimizer = place_buffer(l, layer, BUFFER_OPTIMIZER, layer->optimizer_bytes);
     }

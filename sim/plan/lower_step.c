@@ -104,11 +104,11 @@ static void forward_step(struct lowering *l, uint32_t chunk, uint32_t micro_batc
 {
     struct rank_state *rank = l->rank;
     uint32_t v = order_virtual_stage(l->request->order, &l->order_request, rank->stage, chunk);
-    bool last = v + 1 == l->stages * l->virtual_stages;
+    bool last = lowering_is_last(l, v);
     if (chunk == 0) {
         rank->next_flags |= OP_FLAG_MICRO_BATCH;
     }
-    if (v > 0) {
+    if (!lowering_is_first(l, v)) {
         uint32_t received = receive(l, false, v - 1, chunk, micro_batch);
         rank->boundary_in[(size_t)chunk * l->micro_batches + micro_batch] = received;
         if (received == SCHED_NONE) {
@@ -125,27 +125,69 @@ static void forward_step(struct lowering *l, uint32_t chunk, uint32_t micro_batc
     }
 }
 
-static void backward_step(struct lowering *l, uint32_t chunk, uint32_t micro_batch)
+/* Returns whether it was the last before an update. */
+static bool backward_step(struct lowering *l, uint32_t chunk, uint32_t micro_batch)
 {
     struct rank_state *rank = l->rank;
     uint32_t v = order_virtual_stage(l->request->order, &l->order_request, rank->stage, chunk);
     uint32_t gradient = SCHED_NONE;
-    if (v + 1 < l->stages * l->virtual_stages) {
+    if (!lowering_is_last(l, v)) {
         gradient = receive(l, true, v + 1, chunk, micro_batch);
         if (gradient == SCHED_NONE) {
             uint32_t from = lowering_first_position(l, v + 1);
             lowering_redistribute(l, from, from - 1, chunk, micro_batch);
         }
     }
-    if (v > 0) {
+    bool first = lowering_is_first(l, v);
+    if (!first) {
         prepare_output(l, true, v, v - 1);
     }
-    lowering_chunk_pass(l, chunk, LOWER_BACKWARD, micro_batch);
+    bool last_pass = lowering_chunk_pass(l, chunk, LOWER_BACKWARD, micro_batch);
     if (gradient != SCHED_NONE) {
         builder_release_at(l->builder, rank->last_compute, gradient);
     }
-    if (v > 0) {
+    if (!first) {
         send_output(l, true, v, v - 1, chunk, micro_batch);
+    }
+    return last_pass;
+}
+
+/* The passes that a chunk makes before its weights are updated. */
+static void count_weight_passes(struct lowering *l, const struct order_step *steps, uint32_t count)
+{
+    struct rank_state *rank = l->rank;
+    const struct pipeline_order *order = l->request->order;
+    for (uint32_t i = 0; i < count; i++) {
+        rank->weight_passes[steps[i].chunk] += steps[i].kind == STEP_FORWARD;
+    }
+    for (uint32_t chunk = 0; order->asynchronous && chunk < l->virtual_stages; chunk++) {
+        rank->weight_passes[chunk] = order->accumulates ? (uint32_t)l->request->plan->micro_batches : 1;
+    }
+}
+
+static void walk_steps(struct lowering *l, const struct order_step *steps, uint32_t count, uint32_t first_micro_batch)
+{
+    const struct pipeline_order *order = l->request->order;
+    uint32_t a_step = (uint32_t)l->request->plan->micro_batches;
+    for (uint32_t i = 0; i < count && l->status == STATUS_OK; i++) {
+        uint32_t chunk = steps[i].chunk, micro_batch = first_micro_batch + steps[i].micro_batch;
+        bool last = false;
+        switch ((enum step_kind)steps[i].kind) {
+        case STEP_FORWARD:
+            if (order->asynchronous && chunk == 0 && micro_batch > 0 && micro_batch % a_step == 0) {
+                l->rank->next_flags |= OP_FLAG_STEP;
+            }
+            forward_step(l, chunk, micro_batch);
+            break;
+        case STEP_BACKWARD: last = backward_step(l, chunk, micro_batch); break;
+        case STEP_BACKWARD_WEIGHT: last = lowering_chunk_pass(l, chunk, LOWER_BACKWARD_WEIGHT, micro_batch); break;
+        case STEP_KIND_COUNT: check_failed("a step kind", __FILE__, __LINE__); break;
+        }
+        if (order->asynchronous && last) {
+            lowering_update(l);
+        }
+        bool batched = i + 1 < count && lowering_exchanges(l, &steps[i], &steps[i + 1]);
+        l->rank->exchanged = batched ? l->rank->last_send : SCHED_NONE;
     }
 }
 
@@ -157,21 +199,18 @@ enum status lowering_walk(struct lowering *l)
     if (steps == NULL) {
         return error_set(l->error, STATUS_NO_MEMORY, "out of memory for the pipeline order");
     }
-    uint32_t count = order->build(&l->order_request, rank->stage, steps);
-    TRY(order_verify(order, &l->order_request, rank->stage, steps, count, l->error));
-    lowering_begin_step(l);
-    for (uint32_t i = 0; i < count && l->status == STATUS_OK; i++) {
-        switch ((enum step_kind)steps[i].kind) {
-        case STEP_FORWARD: forward_step(l, steps[i].chunk, steps[i].micro_batch); break;
-        case STEP_BACKWARD: backward_step(l, steps[i].chunk, steps[i].micro_batch); break;
-        case STEP_BACKWARD_WEIGHT:
-            lowering_chunk_pass(l, steps[i].chunk, LOWER_BACKWARD_WEIGHT, steps[i].micro_batch);
-            break;
-        case STEP_KIND_COUNT: check_failed("a step kind", __FILE__, __LINE__); break;
-        }
-        bool batched = i + 1 < count && lowering_exchanges(l, &steps[i], &steps[i + 1]);
-        rank->exchanged = batched ? rank->last_send : SCHED_NONE;
+    uint32_t count;
+    TRY(order_steps(order, &l->order_request, rank->stage, steps, &count, l->error));
+    count_weight_passes(l, steps, count);
+    if (order->asynchronous) { /* one stream */
+        lowering_begin_step(l);
+        walk_steps(l, steps, count, 0);
+        return l->status;
     }
-    lowering_end_step(l);
+    for (uint32_t step = 0; step < l->steps; step++) {
+        lowering_begin_step(l);
+        walk_steps(l, steps, count, step * l->order_request.micro_batches);
+        lowering_end_step(l);
+    }
     return l->status;
 }

@@ -50,10 +50,21 @@ void order_holder(const struct pipeline_order *order, const struct order_request
     check_failed("a placement that covers every virtual stage", __FILE__, __LINE__);
 }
 
+uint32_t order_model_stages(const struct pipeline_order *order, const struct order_request *request)
+{
+    return request->stages * request->virtual_stages / replicas(order);
+}
+
+uint32_t order_model_stage(const struct pipeline_order *order, const struct order_request *request,
+                           uint32_t virtual_stage)
+{
+    return virtual_stage % order_model_stages(order, request);
+}
+
 void order_route(const struct pipeline_order *order, const struct order_request *request, uint32_t micro_batch,
                  uint32_t *first, uint32_t *last)
 {
-    uint32_t length = request->stages * request->virtual_stages / replicas(order);
+    uint32_t length = order_model_stages(order, request);
     uint32_t replica = order->replica != NULL ? order->replica(request, micro_batch) : 0;
     *first = replica * length;
     *last = *first + length - 1;

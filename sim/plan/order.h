@@ -53,6 +53,7 @@ struct pipeline_order {
     uint32_t parameter_count;
     bool splits_backward;    /* uses STEP_BACKWARD_WEIGHT */
     bool asynchronous;       /* no flush: weights change after every backward */
+    bool accumulates;        /* ... or, when asynchronous, after the last backward of each step */
     bool last_stage_keeps;   /* the last stage never recomputes: it goes back at once from what it has just kept */
     uint32_t virtual_stages; /* what it needs; 0: any >= 1 */
     uint32_t model_replicas; /* weight copies per device pair: 1; chimera, dualpipe: 2 */
@@ -84,6 +85,10 @@ void order_holder(const struct pipeline_order *order, const struct order_request
 /* The virtual stages that a micro-batch passes: first .. last, in rising order. */
 void order_route(const struct pipeline_order *order, const struct order_request *request, uint32_t micro_batch,
                  uint32_t *first, uint32_t *last);
+/* Virtual stages of one copy of the model; and which of them a virtual stage is, whatever its copy. */
+uint32_t order_model_stages(const struct pipeline_order *order, const struct order_request *request);
+uint32_t order_model_stage(const struct pipeline_order *order, const struct order_request *request,
+                           uint32_t virtual_stage);
 uint32_t order_weight_versions(const struct pipeline_order *order, const struct order_request *request, uint32_t stage);
 /* Check that each (micro-batch, chunk) appears once per kind, F before B before W. Run on every built order, in every build. */
 enum status order_verify(const struct pipeline_order *order, const struct order_request *request, uint32_t stage,

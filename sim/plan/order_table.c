@@ -1,4 +1,4 @@
-#include "sim/plan/order_table.h"
+#include "sim/plan/order_table_internal.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -32,6 +32,16 @@ struct parse {
 };
 
 static const char LETTERS[STEP_KIND_COUNT] = { 'F', 'B', 'W' };
+
+void order_table_word(const struct order_table *t, uint32_t kind, uint32_t micro_batch, uint32_t virtual_stage,
+                      char text[ORDER_WORD_BYTES])
+{
+    if (t->virtual_stages == 1) {
+        snprintf(text, ORDER_WORD_BYTES, "%c%u", LETTERS[kind], micro_batch);
+    } else {
+        snprintf(text, ORDER_WORD_BYTES, "%c%u.%u", LETTERS[kind], micro_batch, virtual_stage);
+    }
+}
 
 static enum status at(const struct parse *p, uint32_t stage, uint32_t position, const char *text)
 {
@@ -202,35 +212,25 @@ static uint32_t chunk_of(const struct order_table *t, uint32_t stage, uint32_t v
     return chunk;
 }
 
-static void word_text(const struct order_table *t, uint32_t kind, uint32_t micro_batch, uint32_t virtual_stage,
-                      char text[32])
-{
-    if (t->virtual_stages == 1) {
-        snprintf(text, 32, "%c%u", LETTERS[kind], micro_batch);
-    } else {
-        snprintf(text, 32, "%c%u.%u", LETTERS[kind], micro_batch, virtual_stage);
-    }
-}
-
 /* Twice, missing, before what it needs. `positions` [chunks * micro-batches * kinds], 0: not there. */
 static enum status check_stage(const struct order_table *t, const struct parse *p, uint32_t s, uint32_t *positions)
 {
     uint32_t kinds = t->splits_backward ? 3 : 2;
     size_t cells = (size_t)t->virtual_stages * t->micro_batches * kinds;
-    char word[32], before[32], message[160];
+    char word[ORDER_WORD_BYTES], before[ORDER_WORD_BYTES], message[160];
     memset(positions, 0, cells * sizeof *positions);
     for (uint32_t i = 0; i < t->counts[s]; i++) {
         const struct order_step *step = &t->steps[s][i];
         uint32_t v = t->placement[s * t->virtual_stages + step->chunk];
         uint32_t *cell = &positions[((size_t)step->chunk * t->micro_batches + step->micro_batch) * kinds + step->kind];
-        word_text(t, step->kind, step->micro_batch, v, word);
+        order_table_word(t, step->kind, step->micro_batch, v, word);
         if (*cell != 0) {
             snprintf(message, sizeof message, "%s stands at position %u already: remove one", word, *cell);
             return at(p, s, i, message);
         }
         *cell = i + 1;
         if (step->kind > 0 && cell[-1] == 0) {
-            word_text(t, step->kind - 1u, step->micro_batch, v, before);
+            order_table_word(t, step->kind - 1u, step->micro_batch, v, before);
             snprintf(message, sizeof message, "%s comes before %s: put %s in front of it", word, before, before);
             return at(p, s, i, message);
         }
@@ -238,8 +238,8 @@ static enum status check_stage(const struct order_table *t, const struct parse *
     for (size_t i = 0; i < cells; i++) {
         if (positions[i] == 0) {
             uint32_t chunk = (uint32_t)(i / kinds / t->micro_batches), kind = (uint32_t)(i % kinds);
-            word_text(t, kind, (uint32_t)(i / kinds % t->micro_batches), t->placement[s * t->virtual_stages + chunk],
-                      word);
+            order_table_word(t, kind, (uint32_t)(i / kinds % t->micro_batches),
+                             t->placement[s * t->virtual_stages + chunk], word);
             snprintf(message, sizeof message, "the stage never runs %s: add it", word);
             return at(p, s, kind > 0 ? positions[i - 1] : t->counts[s], message);
         }
@@ -299,116 +299,27 @@ void order_table_free(struct order_table *table)
     *table = (struct order_table){ 0 };
 }
 
-/* ---- can it run ---- */
-
-struct runner {
-    const struct order_table *t;
-    uint32_t *done;    /* [virtual stages * micro-batches]: kinds that have run: 0, F, F and B */
-    uint32_t *next;    /* [stages] */
-    uint32_t *holders; /* [virtual stages] */
-};
-
-/* What the step waits for on another stage; false: nothing, it may run. */
-static bool waits_for(const struct runner *r, uint32_t stage, const struct order_step *step, uint32_t *virtual_stage)
+bool order_table_copy(struct order_table *copy, const struct order_table *table, struct arena *arena)
 {
-    const struct order_table *t = r->t;
-    uint32_t v = t->placement[stage * t->virtual_stages + step->chunk], last = t->stages * t->virtual_stages - 1;
-    if (step->kind == STEP_FORWARD && v > 0) {
-        *virtual_stage = v - 1;
-        return r->done[(size_t)(v - 1) * t->micro_batches + step->micro_batch] == 0;
+    size_t chunks = (size_t)table->stages * table->virtual_stages;
+    *copy = *table;
+    copy->arena = (struct arena){ 0 };
+    copy->steps = arena_array(arena, struct order_step *, table->stages);
+    copy->counts = arena_array(arena, uint32_t, table->stages);
+    copy->placement = arena_array(arena, uint32_t, chunks);
+    if (copy->steps == NULL || copy->counts == NULL || copy->placement == NULL) {
+        return false;
     }
-    if (step->kind == STEP_BACKWARD && v < last) {
-        *virtual_stage = v + 1;
-        return r->done[(size_t)(v + 1) * t->micro_batches + step->micro_batch] < 2;
-    }
-    return false;
-}
-
-static uint32_t position_of(const struct runner *r, uint32_t kind, uint32_t micro_batch, uint32_t virtual_stage)
-{
-    const struct order_table *t = r->t;
-    uint32_t stage = r->holders[virtual_stage];
-    for (uint32_t i = 0; i < t->counts[stage]; i++) {
-        const struct order_step *step = &t->steps[stage][i];
-        if (step->kind == kind && step->micro_batch == micro_batch &&
-            t->placement[stage * t->virtual_stages + step->chunk] == virtual_stage) {
-            return i;
+    memcpy(copy->counts, table->counts, table->stages * sizeof *copy->counts);
+    memcpy(copy->placement, table->placement, chunks * sizeof *copy->placement);
+    for (uint32_t s = 0; s < table->stages; s++) {
+        copy->steps[s] = arena_array(arena, struct order_step, table->counts[s]);
+        if (copy->steps[s] == NULL) {
+            return false;
         }
+        memcpy(copy->steps[s], table->steps[s], table->counts[s] * sizeof *copy->steps[s]);
     }
-    check_failed("every step is there", __FILE__, __LINE__);
-}
-
-/* All stages are stuck or done: follow the waits from one until a stage comes again; its own step in the way is the one to move. */
-static enum status tell_deadlock(const struct runner *r, uint32_t stage, const char *file, struct error *error)
-{
-    const struct order_table *t = r->t;
-    uint32_t v = 0;
-    for (uint32_t i = 0; i < t->stages; i++) { /* after so many waits we are inside the circle */
-        waits_for(r, stage, &t->steps[stage][r->next[stage]], &v);
-        stage = r->holders[v];
-    }
-    uint32_t other = stage;
-    const struct order_step *step = &t->steps[stage][r->next[stage]];
-    waits_for(r, stage, step, &v);
-    stage = r->holders[v];
-    uint32_t wanted = position_of(r, step->kind, step->micro_batch, v);
-    char first[32], needs[32], now[32], path[64];
-    word_text(t, step->kind, step->micro_batch, t->placement[other * t->virtual_stages + step->chunk], first);
-    word_text(t, step->kind, step->micro_batch, v, needs);
-    const struct order_step *stuck = &t->steps[stage][r->next[stage]];
-    word_text(t, stuck->kind, stuck->micro_batch, t->placement[stage * t->virtual_stages + stuck->chunk], now);
-    snprintf(path, sizeof path, "stage %u, position %u", stage, r->next[stage] + 1);
-    return error_at(
-        error, STATUS_BAD_INPUT, file, path,
-        "the pipeline waits for itself: stage %u, position %u (%s) waits for %s, which stands here at position "
-        "%u, behind %s that waits in turn: move %s of stage %u in front of position %u",
-        other, r->next[other] + 1, first, needs, wanted + 1, now, needs, stage, r->next[stage] + 1);
-}
-
-static enum status run_all(struct runner *r, const char *file, struct error *error)
-{
-    const struct order_table *t = r->t;
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (uint32_t s = 0; s < t->stages; s++) {
-            uint32_t v;
-            while (r->next[s] < t->counts[s] && !waits_for(r, s, &t->steps[s][r->next[s]], &v)) {
-                const struct order_step *step = &t->steps[s][r->next[s]++];
-                uint32_t own = t->placement[s * t->virtual_stages + step->chunk];
-                if (step->kind != STEP_BACKWARD_WEIGHT) {
-                    r->done[(size_t)own * t->micro_batches + step->micro_batch] = step->kind + 1u;
-                }
-                moved = true;
-            }
-        }
-    }
-    for (uint32_t s = 0; s < t->stages; s++) {
-        if (r->next[s] < t->counts[s]) {
-            return tell_deadlock(r, s, file, error);
-        }
-    }
-    return STATUS_OK;
-}
-
-enum status order_table_check(const struct order_table *table, const char *file, struct error *error)
-{
-    struct arena arena = { 0 };
-    uint32_t all = table->stages * table->virtual_stages;
-    struct runner r = { .t = table,
-                        .done = arena_array(&arena, uint32_t, (size_t)all * table->micro_batches),
-                        .next = arena_array(&arena, uint32_t, table->stages),
-                        .holders = arena_array(&arena, uint32_t, all) };
-    enum status status = STATUS_NO_MEMORY;
-    if (r.done != NULL && r.next != NULL && r.holders != NULL) {
-        for (uint32_t i = 0; i < all; i++) {
-            r.holders[table->placement[i]] = i / table->virtual_stages;
-        }
-        status = run_all(&r, file, error);
-    } else {
-        error_set(error, status, "no memory to check a schedule of %u stages", table->stages);
-    }
-    arena_free(&arena);
-    return status;
+    return true;
 }
 
 /* ---- printing, and as an order ---- */
@@ -418,8 +329,8 @@ void order_table_print(const struct order_table *t, struct strbuf *out)
     for (uint32_t s = 0; s < t->stages; s++) {
         for (uint32_t i = 0; i < t->counts[s]; i++) {
             const struct order_step *step = &t->steps[s][i];
-            char word[32];
-            word_text(t, step->kind, step->micro_batch, t->placement[s * t->virtual_stages + step->chunk], word);
+            char word[ORDER_WORD_BYTES];
+            order_table_word(t, step->kind, step->micro_batch, t->placement[s * t->virtual_stages + step->chunk], word);
             strbuf_printf(out, "%s%s", i > 0 ? " " : "", word);
         }
         strbuf_char(out, '\n');
@@ -459,7 +370,7 @@ struct pipeline_order order_table_order(const struct order_table *table, const c
                                     .summary = "a schedule given step by step",
                                     .paper = "",
                                     .splits_backward = table->splits_backward,
-                                    .virtual_stages = 0,
+                                    .virtual_stages = table->virtual_stages,
                                     .model_replicas = 1,
                                     .check = check,
                                     .placement = placement,

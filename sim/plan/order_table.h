@@ -27,6 +27,8 @@ struct order_table {
 enum status order_table_parse(struct order_table *table, const char *text, size_t length, const char *file,
                               struct error *error);
 void order_table_free(struct order_table *table);
+/* A copy whose arrays are in `arena`: not to be freed. False: out of memory. */
+bool order_table_copy(struct order_table *copy, const struct order_table *table, struct arena *arena);
 void order_table_print(const struct order_table *table, struct strbuf *out);
 
 /* Whether it can run at all: names the wait that closes the circle. Parse has done it. */

@@ -9,6 +9,7 @@
 #include "sim/plan/order.h"
 #include "sim/plan/plan_layers.h"
 #include "sim/plan/plan_moves.h"
+#include "sim/plan/plan_order.h"
 #include "strategies/registry.h"
 
 const char *recompute_word(enum recompute_mode mode)
@@ -27,7 +28,7 @@ const char *plan_detail_word(enum plan_detail detail)
 
 int64_t plan_model_stages(const struct plan *plan)
 {
-    const struct pipeline_order *order = registry_order(plan->order, NULL);
+    const struct pipeline_order *order = plan_order(plan, NULL);
     int64_t replicas = order != NULL && order->model_replicas > 1 ? order->model_replicas : 1;
     return plan->pipeline * plan->virtual_stages / replicas;
 }
@@ -134,14 +135,11 @@ static enum status check_batch(const struct plan *plan, struct error *error)
 static enum status check_order(const struct plan *plan, struct error *error)
 {
     struct error inner = { 0 };
-    const struct pipeline_order *order = registry_order(plan->order, &inner);
+    const struct pipeline_order *order = plan_order(plan, &inner);
     if (order == NULL) {
         return REFUSE(error, "$.parallel.pipeline_order", "%s", inner.message);
     }
-    struct order_request request = { .stages = (uint32_t)plan->pipeline,
-                                     .micro_batches = (uint32_t)plan->micro_batches,
-                                     .virtual_stages = (uint32_t)plan->virtual_stages,
-                                     .parameters = plan->order_parameters };
+    const struct order_request request = plan_order_request(plan);
     if (plan->pipeline > ORDER_STAGES_MAX) {
         return REFUSE(error, "$.parallel.pipeline", "pipeline is %" PRId64 ": allowed is 1 to %d", plan->pipeline,
                       ORDER_STAGES_MAX);
@@ -153,6 +151,7 @@ static enum status check_order(const struct plan *plan, struct error *error)
                       order->name, order->virtual_stages != 0 ? "only " : "1 to ",
                       order->virtual_stages != 0 ? order->virtual_stages : ORDER_VIRTUAL_STAGES_MAX);
     }
+    TRY(plan_order_check_size(plan, error));
     if (order_check(order, &request, &inner) != STATUS_OK) {
         return REFUSE(error, "$.parallel.pipeline_order", "%s", inner.message);
     }
@@ -229,9 +228,8 @@ static void print_plug_in(struct json_writer *w, const char *key, const char *na
 void plan_print_json(const struct plan *plan, const struct model *model, struct strbuf *out)
 {
     struct json_writer w = { .out = out };
-    const struct pipeline_order *order = registry_order(plan->order, NULL);
     const struct memory_policy *policy = registry_policy(plan->policy, NULL);
-    CHECK(order != NULL && policy != NULL);
+    CHECK(policy != NULL);
     jw_object(&w, NULL);
     jw_string(&w, "schema", "memwall.plan/1");
     jw_string(&w, "model", model->name);
@@ -248,8 +246,7 @@ void plan_print_json(const struct plan *plan, const struct model *model, struct 
     jw_int(&w, "context", plan->context);
     jw_int(&w, "expert", plan->expert);
     jw_int(&w, "pipeline", plan->pipeline);
-    print_plug_in(&w, "pipeline_order", plan->order, order->parameters, order->parameter_count,
-                  &plan->order_parameters);
+    plan_order_print(plan, &w);
     jw_int(&w, "virtual_stages", plan->virtual_stages);
     jw_int(&w, "data", plan->data);
     jw_int(&w, "zero_stage", plan->zero_stage);

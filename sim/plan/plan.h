@@ -15,6 +15,9 @@
 #include "sim/model/model.h"
 #include "sim/plan/parameter.h"
 
+struct order_table;
+struct pipeline_order;
+
 enum recompute_mode { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_MODE_COUNT };
 enum plan_detail { DETAIL_OP, DETAIL_LAYER, DETAIL_STAGE };
 
@@ -41,6 +44,9 @@ struct plan {
     int64_t micro_batches;
     char order[PLAN_WORD_BYTES];
     struct parameter_values order_parameters;
+    /* Of steps of one's own (sim/plan/plan_order.h): as a table and as an order; else NULL. In the arena of the plan. */
+    const struct order_table *own_table;
+    const struct pipeline_order *own_order;
     /* boundaries: transformer layers of each virtual stage, in model order [pipeline * virtual_stages]; the embedding belongs to the first, the head to the last */
     int64_t *stage_layers;
     /* which block of tensor * context * data devices each stage takes [pipeline], or NULL: in order */

@@ -8,6 +8,7 @@
 #include "sim/plan/order.h"
 #include "sim/plan/plan_layers.h"
 #include "sim/plan/plan_moves.h"
+#include "sim/plan/plan_order.h"
 #include "sim/plan/scenario_keys.h"
 #include "strategies/registry.h"
 
@@ -44,22 +45,6 @@ static void keep_word(char word[PLAN_WORD_BYTES], const char *name)
     snprintf(word, PLAN_WORD_BYTES, "%s", name); /* registered names are short: registry look-up has passed */
 }
 
-static enum status read_order(struct plan *plan, const struct json *parallel, const struct pipeline_order **order,
-                              struct error *error)
-{
-    struct error inner = { 0 };
-    struct json object, at = { 0 };
-    const char *name;
-    TRY(read_plug_in(parallel, "pipeline_order", "1f1b", &name, &object, &at, error));
-    *order = registry_order(name, &inner);
-    if (*order == NULL) {
-        return json_error(&at, error, "%s", inner.message);
-    }
-    keep_word(plan->order, name);
-    return parameters_read((*order)->parameters, (*order)->parameter_count, &object, NAME_KEY, &plan->order_parameters,
-                           error);
-}
-
 static enum status read_policy(struct plan *plan, const struct json *root, struct error *error)
 {
     struct error inner = { 0 };
@@ -93,10 +78,10 @@ static enum status check_product(const struct plan *plan, const struct json *par
                       plan->tensor, plan->context, plan->pipeline, three, gpus);
 }
 
-static enum status read_parallel(struct plan *plan, const struct json *root, int64_t gpus, struct error *error)
+static enum status read_parallel(struct plan *plan, const struct json *root, int64_t gpus, struct arena *arena,
+                                 struct error *error)
 {
     struct json p;
-    const struct pipeline_order *order;
     TRY(json_object_optional(root, "parallel", &p, error));
     if (p.node != NULL) {
         TRY(scenario_known_keys(&p, "parallel", error));
@@ -107,9 +92,11 @@ static enum status read_parallel(struct plan *plan, const struct json *root, int
     TRY(json_int_or(&p, "pipeline", 1, ORDER_STAGES_MAX, 1, &plan->pipeline, error));
     TRY(json_int_or(&p, "zero_stage", 0, 3, 0, &plan->zero_stage, error));
     TRY(json_bool_or(&p, "sequence_parallel", false, &plan->sequence_parallel, error));
-    TRY(read_order(plan, &p, &order, error));
-    TRY(json_int_or(&p, "virtual_stages", 1, ORDER_VIRTUAL_STAGES_MAX,
-                    order->virtual_stages != 0 ? order->virtual_stages : 1, &plan->virtual_stages, error));
+    TRY(plan_order_read(plan, &p, arena, error));
+    const struct pipeline_order *order = plan_order(plan, NULL);
+    uint32_t chunks = order != NULL ? order->virtual_stages : 0;
+    TRY(json_int_or(&p, "virtual_stages", 1, ORDER_VIRTUAL_STAGES_MAX, chunks != 0 ? chunks : 1, &plan->virtual_stages,
+                    error));
     /* 2^20 * 2^20 * 2^12 fits, and the plan refuses context > 1 anyway. */
     int64_t three = plan->tensor * plan->context * plan->pipeline;
     int64_t data = gpus > 0 && gpus % three == 0 ? gpus / three : 1;
@@ -267,7 +254,7 @@ enum status plan_read(struct plan *plan, const struct model *model, const struct
     size_t detail;
     bool recompute_listed;
     *plan = (struct plan){ 0 };
-    TRY(read_parallel(plan, root, gpus, error));
+    TRY(read_parallel(plan, root, gpus, arena, error));
     TRY(read_training(plan, model, root, error));
     TRY(read_recompute(plan, model, root, &recompute_listed, arena, error));
     TRY(plan_layers_read(plan, model, root, recompute_listed, arena, error));
@@ -275,6 +262,12 @@ enum status plan_read(struct plan *plan, const struct model *model, const struct
     TRY(json_word_or(root, "detail", details, 3, DETAIL_LAYER, &detail, error));
     TRY(json_bool_or(root, "fold", true, &plan->fold, error));
     plan->detail = (enum plan_detail)detail;
+    if (strcmp(plan->order, "auto") == 0 && plan->micro_batches > 0 && plan->virtual_stages == 1) {
+        struct json parallel;
+        TRY(json_object_optional(root, "parallel", &parallel, error));
+        TRY(read_stages(plan, model, root, arena, error)); /* its times are those of the stages' layers */
+        TRY(plan_order_schedule(plan, &parallel, arena, error));
+    }
     enum status status = plan_check(plan, model, error); /* degrees first: the number of stages depends on them */
     if (status == STATUS_OK) {
         TRY(read_stages(plan, model, root, arena, error));

@@ -31,7 +31,9 @@ static const struct scenario_key KEYS[] = {
     { "parallel.expert", "integer", "1", "expert-parallel degree" },
     { "parallel.pipeline", "integer", "1", "pipeline stages" },
     { "parallel.pipeline_order", "name or object", "1f1b",
-      "pipeline order (memwall list orders); an object adds parameters beside \"name\"" },
+      "pipeline order (memwall list orders); an object adds parameters beside \"name\"; or steps of your own: "
+      "{\"name\": \"file\", \"path\": ...}, {\"name\": \"steps\", \"stages\": [\"F0 B0\", ...]}, \"auto\" (a "
+      "scheduler's)" },
     { "parallel.virtual_stages", "integer", "what the order needs, else 1", "model chunks of each device" },
     { "parallel.data", "integer", "gpus / (tensor x context x pipeline)", "data-parallel replicas" },
     { "parallel.zero_stage", "0 to 3", "0", "ZeRO: 1 shards optimizer states, 2 gradients too, 3 weights too" },

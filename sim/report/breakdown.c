@@ -47,7 +47,8 @@ struct tracer {
     const struct schedule *s;
     const struct timeline *timeline;
     const struct cost_table *costs; /* or NULL */
-    uint32_t first_op;              /* of the rank */
+    const struct step_window *window;
+    uint32_t first_op; /* of the rank */
 };
 
 /* The op ahead of `index` in its queue, or the one before it that the host waits for; SCHED_NONE. */
@@ -110,13 +111,24 @@ static void charge_run(const struct tracer *t, uint32_t index, struct span *span
     }
 }
 
+/* Of an op's time the part within the step. */
+static double share_inside(const struct tracer *t, const struct op_times *times)
+{
+    int64_t from_ps = times->start_ps > t->window->from_ps ? times->start_ps : t->window->from_ps;
+    int64_t to_ps = times->end_ps < t->window->to_ps ? times->end_ps : t->window->to_ps;
+    if (from_ps == times->start_ps && to_ps == times->end_ps) {
+        return 1;
+    }
+    return to_ps > from_ps ? (double)(to_ps - from_ps) / (double)(times->end_ps - times->start_ps) : 0;
+}
+
 /* The inside of an op that ran on the compute queue: its kernels, collectives merged between them, and launches that came late. */
 static void charge_inside(const struct tracer *t, uint32_t index)
 {
     const struct sched_op *op = &t->s->ops[index];
     const struct op_times *times = &t->timeline->ops[index];
     enum time_class own = op_time_class(op);
-    double ran_s = s_from_ps(times->end_ps - times->start_ps);
+    double share = share_inside(t, times), ran_s = share * s_from_ps(times->end_ps - times->start_ps);
     if (t->costs == NULL || op->opcode != OP_COMPUTE) {
         t->times->exposed_s[own] += ran_s;
         t->times->busy_s[own] += ran_s;
@@ -125,7 +137,7 @@ static void charge_inside(const struct tracer *t, uint32_t index)
     const struct op_cost *cost = &t->costs->costs[t->costs->op_costs[index]];
     double late_s = 0, exposed_s = 0, collective_s = 0;
     if (times->end_ps == times->issued_ps + cost->issue_tail_ps) { /* the last launches set the end */
-        late_s = s_from_ps(times->end_ps - times->start_ps - times->alone_ps);
+        late_s = share * s_from_ps(times->end_ps - times->start_ps - times->alone_ps);
         late_s = late_s > 0 ? late_s : 0;
     }
     if (cost->work_ps > 0) {
@@ -142,29 +154,29 @@ static void charge_inside(const struct tracer *t, uint32_t index)
 }
 
 void breakdown_rank(struct stage_times *times, const struct schedule *s, const struct timeline *timeline,
-                    const struct cost_table *costs, uint32_t rank)
+                    const struct cost_table *costs, const struct step_window *window, uint32_t rank)
 {
     const struct sched_rank *r = &s->ranks[rank];
     *times = (struct stage_times){ .rank = rank };
     const struct tracer tracer = {
-        .times = times, .s = s, .timeline = timeline, .costs = costs, .first_op = r->first_op
+        .times = times, .s = s, .timeline = timeline, .costs = costs, .window = window, .first_op = r->first_op
     };
-    int64_t idle_from_ps = 0;
+    int64_t idle_from_ps = window->from_ps;
     for (uint32_t i = r->first_op; i < r->first_op + r->op_count; i++) {
         const struct sched_op *op = &s->ops[i];
         const struct op_times *t = &timeline->ops[i];
         if (s->queues[op->queue].queue_class != QUEUE_COMPUTE) {
-            times->busy_s[op_time_class(op)] += s_from_ps(t->end_ps - t->start_ps);
+            times->busy_s[op_time_class(op)] += share_inside(&tracer, t) * s_from_ps(t->end_ps - t->start_ps);
             continue;
         }
-        struct span span = { idle_from_ps, t->start_ps };
+        struct span span = { idle_from_ps, t->start_ps < window->to_ps ? t->start_ps : window->to_ps };
         charge_wait(&tracer, i, &span, DEPTH_MAX);
-        charge(times, TIME_BUBBLE, &span, t->start_ps); /* what stood before it ended before it was ready */
+        charge(times, TIME_BUBBLE, &span, span.to_ps); /* what stood before it ended before it was ready */
         charge_inside(&tracer, i);
         idle_from_ps = t->end_ps > idle_from_ps ? t->end_ps : idle_from_ps;
     }
     /* After its last kernel a rank waits for its own last transfer and what that waited for, then for the others. */
-    struct span tail = { idle_from_ps, timeline->end_ps };
+    struct span tail = { idle_from_ps, window->to_ps };
     uint32_t last = SCHED_NONE;
     for (uint32_t i = r->first_op; i < r->first_op + r->op_count; i++) {
         last = last == SCHED_NONE || timeline->ops[i].end_ps > timeline->ops[last].end_ps ? i : last;
@@ -172,7 +184,7 @@ void breakdown_rank(struct stage_times *times, const struct schedule *s, const s
     if (last != SCHED_NONE) {
         charge_run(&tracer, last, &tail, DEPTH_MAX);
     }
-    charge(times, TIME_BUBBLE, &tail, timeline->end_ps);
+    charge(times, TIME_BUBBLE, &tail, window->to_ps);
     times->busy_s[TIME_BUBBLE] = times->exposed_s[TIME_BUBBLE];
     times->busy_s[TIME_MEMORY_WAIT] = times->exposed_s[TIME_MEMORY_WAIT];
     times->busy_s[TIME_HOST_ISSUE] = times->exposed_s[TIME_HOST_ISSUE];

@@ -7,9 +7,9 @@
 
 enum time_class op_time_class(const struct sched_op *op);
 
-/* Fills `times` for the rank's ops; exposed_s sums to timeline->end_ps. Needs a timeline that is DONE. With the `costs` of the simulation the inside of an op is told
+/* Fills `times` for the rank's ops within the step (timeline_step) that `window` is; exposed_s sums to its length. Needs a timeline that is DONE. With the `costs` of the simulation the inside of an op is told
  * apart too: collectives merged into a sequence of kernels, and waiting for launches within it; NULL for real executors. */
 void breakdown_rank(struct stage_times *times, const struct schedule *schedule, const struct timeline *timeline,
-                    const struct cost_table *costs, uint32_t rank);
+                    const struct cost_table *costs, const struct step_window *window, uint32_t rank);
 
 #endif

@@ -7,6 +7,7 @@
 #include "sim/base/check.h"
 #include "sim/base/json_write.h"
 #include "sim/base/units.h"
+#include "sim/plan/plan_order.h"
 #include "sim/report/explain_internal.h"
 #include "sim/report/text_table.h"
 #include "strategies/registry.h"
@@ -279,16 +280,11 @@ enum status explain_scenario(struct explanation *explanation, const struct expla
 {
     *explanation = (struct explanation){ .name = input->scenario->name };
     const struct plan *plan = &input->scenario->plan;
-    struct explainer e = { .to = explanation, .from = input, .order = registry_order(plan->order, error) };
+    struct explainer e = { .to = explanation, .from = input, .order = plan_order(plan, error) };
     if (e.order == NULL) {
         return STATUS_NOT_FOUND;
     }
-    e.order_request = (struct order_request){
-        .stages = (uint32_t)plan->pipeline,
-        .micro_batches = (uint32_t)plan->micro_batches,
-        .virtual_stages = (uint32_t)plan->virtual_stages,
-        .parameters = plan->order_parameters,
-    };
+    e.order_request = plan_order_request(plan);
     TRY(explain_build_graphs(&e, error));
     explain_model(&e);
     explain_plan(&e);

@@ -9,6 +9,7 @@
 #include "sim/base/units.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
+#include "sim/plan/plan_order.h"
 #include "sim/plan/scenario.h"
 #include "sim/report/result.h"
 #include "strategies/registry.h"
@@ -198,7 +199,7 @@ static enum status prepare(struct fit_trial *trial, struct run *run, const char 
         .cluster = &scenario->cluster,
         .software = &scenario->software,
         .plan = &scenario->plan,
-        .order = registry_order(scenario->plan.order, error),
+        .order = plan_order(&scenario->plan, error),
         .policy = registry_policy(scenario->plan.policy, error),
     };
     if (request.order == NULL || request.policy == NULL) {

@@ -72,7 +72,7 @@ static void throughput(struct result *result, const struct result_input *input)
     result->tokens_per_s = s->tokens / step;
     result->tokens_per_s_per_gpu = result->tokens_per_s / gpus;
     result->model_tflops_per_gpu = s->model_flops / step / gpus / 1e12;
-    result->hardware_tflops_per_gpu = hardware_flops(s) / step / gpus / 1e12;
+    result->hardware_tflops_per_gpu = hardware_flops(s) / result->steps / step / gpus / 1e12;
     if (peak > 0 && !input->is_elsewhere) {
         result->mfu = result->model_tflops_per_gpu * 1e12 / peak;
         result->hfu = result->hardware_tflops_per_gpu * 1e12 / peak;
@@ -129,8 +129,9 @@ static enum status traffic(struct result *result, const struct result_input *inp
         if (slot[r] != SCHED_NONE) {
             result->links[slot[r]] = (struct link_traffic){
                 .resource = r,
-                .bytes = timeline->resources[r].amount,
-                .busy_fraction = result->step_time_s > 0 ? timeline->resources[r].busy_s / result->step_time_s : 0,
+                .bytes = timeline->resources[r].amount / result->steps,
+                .busy_fraction =
+                    result->step_time_s > 0 ? timeline->resources[r].busy_s / result->steps / result->step_time_s : 0,
             };
         }
     }
@@ -156,8 +157,8 @@ static enum status traffic(struct result *result, const struct result_input *inp
             /* behind the cluster's resources come the ports of ranks, which are no links */
             if (use->resource < cluster->resource_count && slot[use->resource] != SCHED_NONE) {
                 result->links[slot[use->resource]].class_bytes[time_class] +=
-                    use->coefficient * s_from_ps(cost->work_ps);
-                busy_s[slot[use->resource]] += link_time_s(in_sequence, &timeline->ops[i], cost);
+                    use->coefficient * s_from_ps(cost->work_ps) / result->steps;
+                busy_s[slot[use->resource]] += link_time_s(in_sequence, &timeline->ops[i], cost) / result->steps;
                 merged[slot[use->resource]] = merged[slot[use->resource]] || in_sequence;
             }
         }
@@ -248,12 +249,13 @@ static enum status compute_done(struct result *result, const struct result_input
     }
     result->stage_count = s->rank_count;
     bool simulated = input->timeline->resources != NULL;
+    const struct step_window window = timeline_step(s, input->timeline);
     struct cost_table table = { 0 };
     if (simulated) {
         TRY(cost_table_build(&table, s, input->cluster, input->software, error));
     }
     for (uint32_t r = 0; r < s->rank_count; r++) {
-        breakdown_rank(&result->stages[r], s, input->timeline, simulated ? &table : NULL, r);
+        breakdown_rank(&result->stages[r], s, input->timeline, simulated ? &table : NULL, &window, r);
     }
     enum status status = simulated ? traffic(result, input, &table, error) : STATUS_OK;
     cost_table_free(&table);
@@ -268,8 +270,11 @@ enum status result_compute(struct result *result, const struct result_input *inp
     *result = (struct result){ .name = input->name, .schedule_hash = input->timeline->schedule_hash };
     result->complete = input->timeline->outcome == TIMELINE_DONE;
     result->fits = result->complete && input->does_not_fit == NULL;
-    result->step_time_s =
-        result->complete ? s_from_ps(input->timeline->end_ps) : 0; /* a step that got stuck has none */
+    if (result->complete) { /* a step that got stuck takes no time */
+        const struct step_window window = timeline_step(input->schedule, input->timeline);
+        result->steps = window.steps;
+        result->step_time_s = s_from_ps(window.to_ps - window.from_ps);
+    }
     enum status status = STATUS_OK;
     if (result->complete) {
         status = compute_done(result, input, error);

@@ -66,6 +66,8 @@ struct result {
     bool fits;
     bool
         complete; /* the step was run to its end; when it does not fit: with memory to spare, so that times and peaks say what it would need */
+    uint32_t
+        steps; /* in the schedule; of several the last but one is measured (timeline_step) and figures are of one */
     double step_time_s, samples_per_s, tokens_per_s, tokens_per_s_per_gpu;
     double model_tflops_per_gpu, hardware_tflops_per_gpu, mfu,
         hfu; /* against the dense peak of the compute precision; 0 when measured elsewhere */

@@ -117,6 +117,9 @@ void result_print_json(const struct result *result, const struct result_input *i
         jw_string(&w, "reason", result->outcome.text != NULL ? result->outcome.text : "");
     }
     jw_real(&w, "step_time_s", result->step_time_s);
+    if (result->steps > 1) {
+        jw_uint(&w, "steps_in_schedule", result->steps);
+    }
     if (input->measured != NULL) {
         jw_object(&w, "measured_step_s");
         jw_real(&w, "median", input->measured->median_s);

@@ -66,7 +66,11 @@ static void headline(const struct result *result, const struct result_input *inp
         }
         strbuf_append(out, "  What follows is the same step with memory to spare: what it would need and take.\n\n");
     }
-    strbuf_printf(out, "  step time          %s", text_time_ps(input->timeline->end_ps, a, sizeof a));
+    strbuf_printf(out, "  step time          %s", text_time_ps(ps_nearest_s(result->step_time_s), a, sizeof a));
+    if (result->steps > 1) {
+        strbuf_printf(out, " (settled: step %u of %u simulated; the rest fill the pipeline and keep it full)",
+                      result->steps - 1, result->steps);
+    }
     if (input->measured != NULL) {
         char c[32], d[32];
         strbuf_printf(out, " (median of %u measured steps: %s to %s)", input->measured->count,

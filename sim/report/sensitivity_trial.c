@@ -9,6 +9,7 @@
 #include "sim/base/check.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
+#include "sim/plan/plan_order.h"
 #include "strategies/registry.h"
 
 static enum status run_schedule(struct schedule *schedule, const struct cluster *cluster,
@@ -26,7 +27,8 @@ static enum status run_schedule(struct schedule *schedule, const struct cluster 
         status = exec_sim.run(schedule, &options, &timeline, error);
     }
     result->ran = status == STATUS_OK && timeline.outcome == TIMELINE_DONE;
-    result->step_ps = result->ran ? timeline.end_ps : 0;
+    const struct step_window window = timeline_step(schedule, &timeline);
+    result->step_ps = result->ran ? window.to_ps - window.from_ps : 0;
     if (status == STATUS_OK && !result->ran) {
         (void)snprintf(result->reason, sizeof result->reason, "the step does not end");
     }
@@ -53,7 +55,7 @@ enum status trial_run(struct trial_result *result, const struct scenario *scenar
         .cluster = &cluster,
         .software = software,
         .plan = &scenario->plan,
-        .order = registry_order(scenario->plan.order, &own),
+        .order = plan_order(&scenario->plan, &own),
         .policy = registry_policy(scenario->plan.policy, &own),
     };
     if (status == STATUS_OK && (request.order == NULL || request.policy == NULL)) {

@@ -9,6 +9,7 @@
 #include "sim/base/json_write.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
+#include "sim/plan/plan_order.h"
 #include "sim/plan/scenario.h"
 #include "sim/report/link_kind.h"
 #include "sim/report/memory_efficiency.h"
@@ -69,7 +70,7 @@ static enum status lower(struct work *work, struct error *error)
         .cluster = &scenario->cluster,
         .software = &scenario->software,
         .plan = &scenario->plan,
-        .order = registry_order(scenario->plan.order, error),
+        .order = plan_order(&scenario->plan, error),
         .policy = registry_policy(scenario->plan.policy, error),
     };
     if (request.order == NULL || request.policy == NULL) {

@@ -6,14 +6,28 @@
 #include "sim/plan/order.h"
 #include "strategies/orders/orders.h"
 
+enum { VERTICAL_SYNC };
+static const struct parameter PARAMETERS[] = {
+    { .name = "vertical_sync",
+      .type = PARAMETER_BOOL,
+      .unit = "",
+      .minimum = 0,
+      .maximum = 1,
+      .fallback = 0,
+      .help = "a micro-batch meets at every stage the version that it met at the first one: every stage keeps p "
+              "versions" },
+};
+
 static uint32_t build(const struct order_request *request, uint32_t stage, struct order_step *steps)
 {
     return order_one_f_one_b(request->micro_batches, request->stages - stage - 1, steps);
 }
 
+/* Stage s has made i updates when it runs forward i + p-1-s. Without vertical sync that forward takes version i, and those in flight have taken the p-1-s before it. With it the forward takes what the
+ * first stage had, version i+p-1-s - (p-1) = i - s, and the oldest in flight has i - (p-1): p versions everywhere, up to the newest. */
 static uint32_t stashed_versions(const struct order_request *request, uint32_t stage)
 {
-    return request->stages - stage;
+    return request->parameters.value[VERTICAL_SYNC] > 0.5 ? request->stages : request->stages - stage;
 }
 
 static uint32_t two_versions(const struct order_request *request, uint32_t stage)
@@ -40,6 +54,8 @@ const struct pipeline_order order_pipedream = {
     .name = "pipedream",
     .summary = "asynchronous 1F1B: no flush, p - s versions of the weights",
     .paper = "Narayanan et al., PipeDream, SOSP 2019",
+    .parameters = PARAMETERS,
+    .parameter_count = sizeof PARAMETERS / sizeof PARAMETERS[0],
     .asynchronous = true,
     .virtual_stages = 1,
     .model_replicas = 1,
@@ -53,6 +69,7 @@ const struct pipeline_order order_pipedream_2bw = {
     .summary = "asynchronous 1F1B, gradients accumulated over a batch: two versions of the weights",
     .paper = "Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training, ICML 2021",
     .asynchronous = true,
+    .accumulates = true,
     .virtual_stages = 1,
     .model_replicas = 1,
     .check = check_2bw,

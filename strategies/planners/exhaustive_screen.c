@@ -8,6 +8,7 @@
 
 #include "sim/base/array.h"
 #include "sim/base/check.h"
+#include "sim/plan/plan_order.h"
 #include "strategies/planners/oracle_pieces.h"
 #include "strategies/planners/planner.h"
 #include "strategies/registry.h"
@@ -92,8 +93,7 @@ enum status screen_plan(const struct scenario *scenario, const struct screen_poi
     if (order == NULL) {
         return STATUS_NOT_FOUND;
     }
-    snprintf(plan->order, sizeof plan->order, "%s", order->name);
-    parameters_defaults(order->parameters, order->parameter_count, &plan->order_parameters);
+    plan_order_use(plan, order);
     plan->stage_layers = arena_array(arena, int64_t, (size_t)stages);
     plan->recompute = arena_array(arena, uint8_t, (size_t)scenario->model.layers);
     if (plan->stage_layers == NULL || plan->recompute == NULL) {

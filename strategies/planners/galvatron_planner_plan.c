@@ -5,6 +5,7 @@
 
 #include "sim/base/check.h"
 #include "sim/plan/plan_layers.h"
+#include "sim/plan/plan_order.h"
 #include "strategies/planners/galvatron_planner_internal.h"
 #include "strategies/registry.h"
 
@@ -69,8 +70,7 @@ enum status galvatron_to_plan(const struct scenario *scenario, const struct galv
     const struct pipeline_order *order =
         registry_order(found->one_f_one_b || found->pipeline == 1 ? "1f1b" : "gpipe", error);
     CHECK(order != NULL);
-    snprintf(plan->order, sizeof plan->order, "%s", order->name);
-    parameters_defaults(order->parameters, order->parameter_count, &plan->order_parameters);
+    plan_order_use(plan, order);
     plan->stage_layers = arena_array(arena, int64_t, found->pipeline);
     plan->recompute = arena_array(arena, uint8_t, found->layer_count);
     plan->layers = arena_array(arena, struct plan_layer, found->layer_count);

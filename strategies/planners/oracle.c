@@ -10,6 +10,7 @@
 #include "sim/base/units.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
+#include "sim/plan/plan_order.h"
 #include "strategies/registry.h"
 
 struct memo {
@@ -71,7 +72,7 @@ static enum status lower(const struct scenario *scenario, const struct plan *pla
         .cluster = &scenario->cluster,
         .software = &scenario->software,
         .plan = plan,
-        .order = registry_order(plan->order, error),
+        .order = plan_order(plan, error),
         .policy = registry_policy(plan->policy, error),
     };
     if (request.order == NULL || request.policy == NULL) {
@@ -103,7 +104,8 @@ static enum status run_with_memory_to_spare(const struct scenario *scenario, str
 static void take_figures(const struct schedule *s, const struct timeline *timeline, struct oracle_result *result)
 {
     result->verdict = ORACLE_RAN;
-    result->step_time_s = s_from_ps(timeline->end_ps);
+    const struct step_window window = timeline_step(s, timeline);
+    result->step_time_s = s_from_ps(window.to_ps - window.from_ps);
     result->samples_per_s = result->step_time_s > 0 ? s->samples / result->step_time_s : 0;
     result->schedule_hash = timeline->schedule_hash;
     result->host_fits = true;

@@ -7,6 +7,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
+#include "sim/plan/plan_order.h"
 #include "strategies/registry.h"
 
 enum { CASES_MAX = 64, ADJUST_ROUNDS = 8 };
@@ -72,8 +73,7 @@ static enum status make_plan(const struct work *work, struct candidate *candidat
     plan->data = candidate->at.replicas;
     plan->virtual_stages = 1;
     plan->micro_batches = candidate->at.micro_batches;
-    snprintf(plan->order, sizeof plan->order, "%s", order->name);
-    parameters_defaults(order->parameters, order->parameter_count, &plan->order_parameters);
+    plan_order_use(plan, order);
     plan->stage_layers = arena_array(arena, int64_t, candidate->split.stage_count);
     if (plan->stage_layers == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory planning");

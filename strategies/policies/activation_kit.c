@@ -5,6 +5,7 @@
 
 #include "sim/base/units.h"
 #include "sim/engine/kernel_cost.h"
+#include "sim/plan/plan_order.h"
 
 static double saved_bytes(const struct layer_graph *graph, enum recompute_mode mode)
 {
@@ -153,10 +154,7 @@ static bool list_passes(struct lowering *lowering, struct activation_rank *rank)
 {
     const struct plan *plan = lower_input(lowering)->plan;
     const struct pipeline_order *order = lower_input(lowering)->order;
-    const struct order_request request = { .stages = (uint32_t)plan->pipeline,
-                                           .micro_batches = rank->micro_batches,
-                                           .virtual_stages = (uint32_t)plan->virtual_stages,
-                                           .parameters = plan->order_parameters };
+    const struct order_request request = plan_order_request(plan);
     uint32_t most = order_step_count(order, &request);
     size_t savings = (size_t)rank->layer_count * rank->micro_batches;
     struct order_step *steps = arena_array(lower_arena(lowering), struct order_step, most);

@@ -9,6 +9,7 @@
 #include "sim/base/units.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
+#include "sim/plan/plan_order.h"
 #include "sim/plan/scenario.h"
 #include "sim/report/result.h"
 #include "strategies/registry.h"
@@ -67,7 +68,7 @@ static inline struct simulated simulate_or_complain(const char *text, simulated_
             .cluster = &scenario.cluster,
             .software = &scenario.software,
             .plan = &scenario.plan,
-            .order = registry_order(scenario.plan.order, complaint),
+            .order = plan_order(&scenario.plan, complaint),
             .policy = registry_policy(scenario.plan.policy, complaint),
         };
         status = lower_schedule(&request, &schedule, complaint);

@@ -12,6 +12,7 @@
 #include "sim/ir/verify.h"
 #include "sim/plan/lower.h"
 #include "sim/base/heap.h"
+#include "sim/plan/plan_order.h"
 #include "sim/plan/scenario.h"
 #include "strategies/registry.h"
 #include "tests/bench/bench.h"
@@ -109,7 +110,7 @@ static void lower_job(struct scenario *scenario, const char *const *sets, uint32
         .cluster = &scenario->cluster,
         .software = &scenario->software,
         .plan = &scenario->plan,
-        .order = registry_order(scenario->plan.order, &error),
+        .order = plan_order(&scenario->plan, &error),
         .policy = registry_policy(scenario->plan.policy, &error),
     };
     check(lower_schedule(&request, schedule, &error));

@@ -1,6 +1,7 @@
 /* Fuzz the scenario loader: valid scenarios mutated byte by byte and value by value. Whatever loads must be whole: its plan passes plan_check, prints and reads back to the same
  * text, its degrees multiply to the GPUs, its stages hold the model, its pipeline order can be built. Nothing may crash (run under ASan and UBSan), and a refusal says something. */
 #include "sim/plan/order.h"
+#include "sim/plan/plan_order.h"
 #include "sim/plan/scenario.h"
 #include "strategies/registry.h"
 #include "tests/fuzz/fuzz.h"
@@ -117,11 +118,8 @@ static void check_orders(const struct scenario *scenario)
     static struct order_step steps[STEPS_MAX];
     const struct plan *plan = &scenario->plan;
     struct error error = { 0 };
-    const struct pipeline_order *order = registry_order(plan->order, &error);
-    struct order_request request = { .stages = (uint32_t)plan->pipeline,
-                                     .micro_batches = (uint32_t)plan->micro_batches,
-                                     .virtual_stages = (uint32_t)plan->virtual_stages,
-                                     .parameters = plan->order_parameters };
+    const struct pipeline_order *order = plan_order(plan, &error);
+    const struct order_request request = plan_order_request(plan);
     EXPECT(order != NULL);
     if (order == NULL || order_step_count(order, &request) > STEPS_MAX) {
         return;

@@ -1,0 +1,257 @@
+/* Whether steps given one by one can run, and what to move where they wait for themselves. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/base/check.h"
+#include "sim/plan/order_table_internal.h"
+
+struct runner {
+    const struct order_table *t;
+    uint32_t *done;             /* [virtual stages * micro-batches]: kinds that have run: 0, F, F and B */
+    uint32_t *next;             /* [stages] */
+    uint32_t *holders;          /* [virtual stages] */
+    struct order_step *changed; /* [most steps of a stage]: a mend being tried */
+    const char *file;
+    struct error *error;
+};
+
+/* What the step waits for on another stage; false: nothing, it may run. */
+static bool waits_for(const struct runner *r, uint32_t stage, const struct order_step *step, uint32_t *virtual_stage)
+{
+    const struct order_table *t = r->t;
+    uint32_t v = t->placement[stage * t->virtual_stages + step->chunk], last = t->stages * t->virtual_stages - 1;
+    if (step->kind == STEP_FORWARD && v > 0) {
+        *virtual_stage = v - 1;
+        return r->done[(size_t)(v - 1) * t->micro_batches + step->micro_batch] == 0;
+    }
+    if (step->kind == STEP_BACKWARD && v < last) {
+        *virtual_stage = v + 1;
+        return r->done[(size_t)(v + 1) * t->micro_batches + step->micro_batch] < 2;
+    }
+    return false;
+}
+
+/* Runs all that can run. Returns a stage that is stuck, or `stages`: all have ended. */
+static uint32_t play(struct runner *r)
+{
+    const struct order_table *t = r->t;
+    memset(r->done, 0, (size_t)t->stages * t->virtual_stages * t->micro_batches * sizeof *r->done);
+    memset(r->next, 0, t->stages * sizeof *r->next);
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t s = 0; s < t->stages; s++) {
+            uint32_t v;
+            while (r->next[s] < t->counts[s] && !waits_for(r, s, &t->steps[s][r->next[s]], &v)) {
+                const struct order_step *step = &t->steps[s][r->next[s]++];
+                uint32_t own = t->placement[s * t->virtual_stages + step->chunk];
+                if (step->kind != STEP_BACKWARD_WEIGHT) {
+                    r->done[(size_t)own * t->micro_batches + step->micro_batch] = step->kind + 1u;
+                }
+                moved = true;
+            }
+        }
+    }
+    for (uint32_t s = 0; s < t->stages; s++) {
+        if (r->next[s] < t->counts[s]) {
+            return s;
+        }
+    }
+    return t->stages;
+}
+
+static uint32_t position_of(const struct runner *r, uint32_t kind, uint32_t micro_batch, uint32_t virtual_stage)
+{
+    const struct order_table *t = r->t;
+    uint32_t stage = r->holders[virtual_stage];
+    for (uint32_t i = 0; i < t->counts[stage]; i++) {
+        const struct order_step *step = &t->steps[stage][i];
+        if (step->kind == kind && step->micro_batch == micro_batch &&
+            t->placement[stage * t->virtual_stages + step->chunk] == virtual_stage) {
+            return i;
+        }
+    }
+    check_failed("every step is there", __FILE__, __LINE__);
+}
+
+/* ---- mending ---- */
+
+/* One wait of the circle: `waiter` stands at its step and wants one of `stage`, at position `wanted`, which is behind the one where that stage is stuck. */
+struct jam {
+    uint32_t waiter, waits_at;
+    uint32_t stage, stuck, wanted;
+};
+
+static struct jam jam_of(const struct runner *r, uint32_t waiter)
+{
+    const struct order_step *step = &r->t->steps[waiter][r->next[waiter]];
+    uint32_t v = 0;
+    waits_for(r, waiter, step, &v);
+    uint32_t stage = r->holders[v];
+    return (struct jam){ .waiter = waiter,
+                         .waits_at = r->next[waiter],
+                         .stage = stage,
+                         .stuck = r->next[stage],
+                         .wanted = position_of(r, step->kind, step->micro_batch, v) };
+}
+
+static bool is_kin(const struct order_step *a, const struct order_step *b)
+{
+    return a->micro_batch == b->micro_batch && a->chunk == b->chunk;
+}
+
+/* Ways out, the shortest first. One that puts a step before what it needs is none. */
+enum mend {
+    MEND_FRONT,  /* what is wanted goes in front of the one that is stuck */
+    MEND_BEHIND, /* the one that is stuck goes behind what is wanted */
+    MEND_ALL,    /* what is wanted goes in front with what it needs itself */
+    MEND_COUNT
+};
+
+/* Writes the stage's steps as the mend makes them. */
+static bool apply(const struct order_table *t, const struct jam *jam, enum mend mend, struct order_step *changed)
+{
+    const struct order_step *steps = t->steps[jam->stage], *stuck = &steps[jam->stuck], *wanted = &steps[jam->wanted];
+    uint32_t count = jam->stuck, before = 0;
+    memcpy(changed, steps, t->counts[jam->stage] * sizeof *changed);
+    for (uint32_t i = jam->stuck; i < jam->wanted; i++) {
+        before += is_kin(&steps[i], wanted);
+        if (mend == MEND_BEHIND && i > jam->stuck && is_kin(&steps[i], stuck)) {
+            return false;
+        }
+    }
+    if ((mend == MEND_FRONT) != (before == 0) && mend != MEND_BEHIND) {
+        return false;
+    }
+    if (mend == MEND_BEHIND) {
+        memmove(changed + jam->stuck, changed + jam->stuck + 1, (jam->wanted - jam->stuck) * sizeof *changed);
+        changed[jam->wanted] = *stuck;
+        return !is_kin(stuck, wanted);
+    }
+    for (int others = 0; others < 2; others++) {
+        for (uint32_t i = jam->stuck; i <= jam->wanted; i++) {
+            if (is_kin(&steps[i], wanted) == (others == 0)) {
+                changed[count++] = steps[i];
+            }
+        }
+    }
+    return !is_kin(stuck, wanted);
+}
+
+/* Whether the pipeline runs with the mend. */
+static bool helps(struct runner *r, const struct jam *jam, enum mend mend)
+{
+    const struct order_table *t = r->t;
+    if (!apply(t, jam, mend, r->changed)) {
+        return false;
+    }
+    struct order_step *steps = t->steps[jam->stage];
+    t->steps[jam->stage] = r->changed;
+    bool runs = play(r) == t->stages;
+    t->steps[jam->stage] = steps;
+    return runs;
+}
+
+static void put_step(const struct order_table *t, uint32_t stage, uint32_t position, char text[ORDER_WORD_BYTES])
+{
+    const struct order_step *step = &t->steps[stage][position];
+    order_table_word(t, step->kind, step->micro_batch, t->placement[stage * t->virtual_stages + step->chunk], text);
+}
+
+static void put_mend(const struct order_table *t, const struct jam *jam, enum mend mend, char *text, size_t size)
+{
+    char stuck[ORDER_WORD_BYTES], wanted[ORDER_WORD_BYTES];
+    put_step(t, jam->stage, jam->stuck, stuck);
+    put_step(t, jam->stage, jam->wanted, wanted);
+    switch (mend) {
+    case MEND_FRONT:
+        snprintf(text, size, "move %s of stage %u in front of position %u", wanted, jam->stage, jam->stuck + 1);
+        return;
+    case MEND_BEHIND:
+        snprintf(text, size, "move %s of stage %u behind position %u", stuck, jam->stage, jam->wanted + 1);
+        return;
+    case MEND_ALL:
+        snprintf(text, size,
+                 "move %s of stage %u, with what stands between of the same micro-batch, in front of position %u",
+                 wanted, jam->stage, jam->stuck + 1);
+        return;
+    case MEND_COUNT: break;
+    }
+    check_failed("a mend", __FILE__, __LINE__);
+}
+
+static enum status tell(const struct runner *r, const struct jam *jam, const char *mend)
+{
+    const struct order_table *t = r->t;
+    char first[ORDER_WORD_BYTES], wanted[ORDER_WORD_BYTES], stuck[ORDER_WORD_BYTES], path[64];
+    put_step(t, jam->waiter, jam->waits_at, first);
+    put_step(t, jam->stage, jam->wanted, wanted);
+    put_step(t, jam->stage, jam->stuck, stuck);
+    snprintf(path, sizeof path, "stage %u, position %u", jam->stage, jam->stuck + 1);
+    return error_at(
+        r->error, STATUS_BAD_INPUT, r->file, path,
+        "the pipeline waits for itself: stage %u, position %u (%s) waits for %s, which stands here at position "
+        "%u, behind %s that waits in turn: %s",
+        jam->waiter, jam->waits_at + 1, first, wanted, jam->wanted + 1, stuck, mend);
+}
+
+enum { JAMS_MAX = 16 };
+
+/* Stages are stuck: follow the waits from one until a stage comes again. Of the waits of that circle (the first JAMS_MAX) the one is told that one move undoes, so that the pipeline runs; when none
+ * is enough, the first, and how to undo it. */
+static enum status tell_deadlock(struct runner *r, uint32_t stage)
+{
+    const struct order_table *t = r->t;
+    struct jam jams[JAMS_MAX];
+    uint32_t count = 0;
+    char text[160];
+    for (uint32_t i = 0; i < t->stages; i++) { /* after so many waits we are inside the circle */
+        stage = jam_of(r, stage).stage;
+    }
+    for (uint32_t from = stage; count < JAMS_MAX && (count == 0 || stage != from); count++) {
+        jams[count] = jam_of(r, stage);
+        stage = jams[count].stage;
+    }
+    for (enum mend mend = MEND_FRONT; mend < MEND_COUNT; mend++) {
+        for (uint32_t i = 0; i < count; i++) {
+            if (helps(r, &jams[i], mend)) {
+                put_mend(t, &jams[i], mend, text, sizeof text);
+                return tell(r, &jams[i], text);
+            }
+        }
+    }
+    enum mend mend = MEND_FRONT;
+    while (mend < MEND_ALL && !apply(t, &jams[0], mend, r->changed)) {
+        mend++;
+    }
+    put_mend(t, &jams[0], mend, text, sizeof text);
+    strncat(text, " (not the only circle)", sizeof text - strlen(text) - 1);
+    return tell(r, &jams[0], text);
+}
+
+enum status order_table_check(const struct order_table *table, const char *file, struct error *error)
+{
+    struct arena arena = { 0 };
+    uint32_t all = table->stages * table->virtual_stages, most = 0;
+    for (uint32_t s = 0; s < table->stages; s++) {
+        most = table->counts[s] > most ? table->counts[s] : most;
+    }
+    struct runner r = { .t = table,
+                        .done = arena_array(&arena, uint32_t, (size_t)all * table->micro_batches),
+                        .next = arena_array(&arena, uint32_t, table->stages),
+                        .holders = arena_array(&arena, uint32_t, all),
+                        .changed = arena_array(&arena, struct order_step, most),
+                        .file = file,
+                        .error = error };
+    enum status status = STATUS_OK;
+    if (r.done != NULL && r.next != NULL && r.holders != NULL && r.changed != NULL) {
+        for (uint32_t i = 0; i < all; i++) {
+            r.holders[table->placement[i]] = i / table->virtual_stages;
+        }
+        uint32_t stuck = play(&r);
+        status = stuck < table->stages ? tell_deadlock(&r, stuck) : STATUS_OK;
+    } else {
+        status = error_set(error, STATUS_NO_MEMORY, "no memory to check a schedule of %u stages", table->stages);
+    }
+    arena_free(&arena);
+    return status;
+}

@@ -1,0 +1,294 @@
+#include "sim/plan/plan_order.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/base/check.h"
+#include "sim/base/file.h"
+#include "sim/plan/order_auto.h"
+#include "sim/plan/order_table.h"
+#include "strategies/registry.h"
+
+/* Passes (stages x micro-batches) that the scheduler takes: it plays the whole pipeline several times. */
+enum { AUTO_PASSES_MAX = 1 << 20 };
+enum { STEPS_BYTES_MAX = 64 << 20 };
+
+static const char *const OWN[] = { "file", "steps", "auto" };
+
+/* The lasting name, or NULL: not one of these. */
+static const char *own_name(const char *name)
+{
+    for (size_t i = 0; i < sizeof OWN / sizeof OWN[0]; i++) {
+        if (strcmp(name, OWN[i]) == 0) {
+            return OWN[i];
+        }
+    }
+    return NULL;
+}
+
+const struct pipeline_order *plan_order(const struct plan *plan, struct error *error)
+{
+    return plan->own_order != NULL ? plan->own_order : registry_order(plan->order, error);
+}
+
+struct order_request plan_order_request(const struct plan *plan)
+{
+    return (struct order_request){ .stages = (uint32_t)plan->pipeline,
+                                   .micro_batches = (uint32_t)plan->micro_batches,
+                                   .virtual_stages = (uint32_t)plan->virtual_stages,
+                                   .parameters = plan->order_parameters,
+                                   .table = plan->own_table };
+}
+
+void plan_order_use(struct plan *plan, const struct pipeline_order *order)
+{
+    snprintf(plan->order, PLAN_WORD_BYTES, "%s", order->name); /* registered names are short */
+    plan->own_table = NULL;
+    plan->own_order = NULL;
+    parameters_defaults(order->parameters, order->parameter_count, &plan->order_parameters);
+}
+
+/* ---- steps of one's own ---- */
+
+static enum status no_memory(struct error *error)
+{
+    return error_set(error, STATUS_NO_MEMORY, "out of memory reading a pipeline order");
+}
+
+/* Moves the table into `arena`, and makes it the plan's order. */
+static enum status adopt(struct plan *plan, struct order_table *table, struct arena *arena, struct error *error)
+{
+    struct order_table *own = arena_array(arena, struct order_table, 1);
+    struct pipeline_order *order = arena_array(arena, struct pipeline_order, 1);
+    bool good = own != NULL && order != NULL && order_table_copy(own, table, arena);
+    order_table_free(table);
+    if (!good) {
+        return no_memory(error);
+    }
+    *order = order_table_order(own, own_name(plan->order));
+    plan->own_table = own;
+    plan->own_order = order;
+    return STATUS_OK;
+}
+
+static enum status read_file(struct plan *plan, const struct json *object, struct arena *arena, struct error *error)
+{
+    static const char *const keys[] = { "name", "path" };
+    const char *path;
+    char *text = NULL;
+    size_t length;
+    struct order_table table;
+    TRY(json_known_keys(object, keys, 2, error));
+    TRY(json_string(object, "path", &path, error));
+    TRY(file_read(path, STEPS_BYTES_MAX, &text, &length, error));
+    enum status status = order_table_parse(&table, text, length, path, error);
+    free(text);
+    return status == STATUS_OK ? adopt(plan, &table, arena, error) : status;
+}
+
+static enum status read_steps(struct plan *plan, const struct json *object, struct arena *arena, struct error *error)
+{
+    static const char *const keys[] = { "name", "stages" };
+    struct json list, item;
+    struct strbuf text = { 0 };
+    struct order_table table;
+    TRY(json_known_keys(object, keys, 2, error));
+    TRY(json_array(object, "stages", &list, error));
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < json_count(&list) && status == STATUS_OK; i++) {
+        const char *line;
+        json_item(&list, i, &item);
+        status = json_as_string(&item, &line, error);
+        if (status == STATUS_OK && strpbrk(line, "\n#") != NULL) {
+            status = json_error(&item, error, "a stage's steps stand in one line, without '#'");
+        }
+        if (status == STATUS_OK) {
+            strbuf_printf(&text, "%s\n", line);
+        }
+    }
+    if (status == STATUS_OK && text.failed) {
+        status = no_memory(error);
+    }
+    if (status == STATUS_OK) {
+        status = order_table_parse(&table, text.text != NULL ? text.text : "", text.length, json_file(object), error);
+    }
+    strbuf_free(&text);
+    return status == STATUS_OK ? adopt(plan, &table, arena, error) : status;
+}
+
+/* ---- the scheduler ---- */
+
+/* Key of `object`: one number for all stages or a list of one each; absent: each stage's layers times `a_layer`. */
+static enum status read_times(const struct plan *plan, const struct json *object, const char *key, double minimum,
+                              double a_layer, double *values, struct error *error)
+{
+    struct json at, item;
+    TRY(json_any_optional(object, key, &at, error));
+    bool listed = at.node != NULL && json_type(&at) == JSON_ARRAY;
+    if (listed && json_count(&at) != (size_t)plan->pipeline) {
+        return json_error(&at, error, "%zu numbers for %" PRId64 " stages: give one for all, or one each",
+                          json_count(&at), plan->pipeline);
+    }
+    for (size_t i = 0; i < (size_t)plan->pipeline; i++) {
+        values[i] = a_layer * (double)plan->stage_layers[i];
+        if (listed) {
+            json_item(&at, i, &item);
+            TRY(json_as_real(&item, minimum, 1e9, &values[i], error));
+        } else if (at.node != NULL) {
+            TRY(json_as_real(&at, minimum, 1e9, &values[i], error));
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status make_steps(struct plan *plan, const struct json *object, double *numbers, struct order_table *table,
+                              struct error *error)
+{
+    size_t p = (size_t)plan->pipeline;
+    struct order_auto_request request = { .stages = (uint32_t)p, .micro_batches = (uint32_t)plan->micro_batches };
+    struct order_auto_result result;
+    bool splits = json_has(object, "weight_gradient");
+    TRY(read_times(plan, object, "forward", 1e-6, 1, numbers, error));
+    TRY(read_times(plan, object, "backward", 1e-6, splits ? 1 : 2, numbers + p, error));
+    request.forward = numbers;
+    request.backward = numbers + p;
+    if (splits) {
+        TRY(read_times(plan, object, "weight_gradient", 1e-6, 1, numbers + 2 * p, error));
+        request.weight = numbers + 2 * p;
+    }
+    if (json_has(object, "limits")) {
+        TRY(read_times(plan, object, "limits", 1, 1, numbers + 3 * p, error));
+        request.limits = numbers + 3 * p;
+    }
+    TRY(json_real_or(object, "hop", 0, 1e9, 0, &request.hop, error));
+    return order_auto(&request, table, &result, error);
+}
+
+enum status plan_order_schedule(struct plan *plan, const struct json *parallel, struct arena *arena,
+                                struct error *error)
+{
+    static const char *const keys[] = { "name", "forward", "backward", "weight_gradient", "limits", "hop" };
+    struct json at = { 0 };
+    struct order_table table;
+    if (strcmp(plan->order, "auto") != 0) {
+        return STATUS_OK;
+    }
+    TRY(json_any_optional(parallel, "pipeline_order", &at, error));
+    if (json_type(&at) == JSON_STRING) {
+        at.node = NULL; /* a bare name: all defaults */
+    } else {
+        TRY(json_known_keys(&at, keys, sizeof keys / sizeof keys[0], error));
+    }
+    if (plan->pipeline * plan->micro_batches > AUTO_PASSES_MAX) {
+        return json_error(parallel, error,
+                          "pipeline_order \"auto\": %" PRId64 " stages x %" PRId64
+                          " micro-batches: allowed are %d passes; use a registered order",
+                          plan->pipeline, plan->micro_batches, AUTO_PASSES_MAX);
+    }
+    double *numbers = arena_array(arena, double, 4 * (size_t)plan->pipeline);
+    if (numbers == NULL) {
+        return no_memory(error);
+    }
+    TRY(make_steps(plan, &at, numbers, &table, error));
+    return adopt(plan, &table, arena, error);
+}
+
+/* ---- reading, checking, printing ---- */
+
+enum status plan_order_read(struct plan *plan, const struct json *parallel, struct arena *arena, struct error *error)
+{
+    static const char *const NAME_KEY[] = { "name", NULL };
+    struct error inner = { 0 };
+    struct json at = { 0 }, object = { 0 };
+    const char *name = "1f1b";
+    TRY(json_any_optional(parallel, "pipeline_order", &at, error));
+    if (at.node != NULL && json_type(&at) == JSON_OBJECT) {
+        object = at;
+        TRY(json_string(&object, "name", &name, error));
+    } else if (at.node != NULL && json_type(&at) == JSON_STRING) {
+        TRY(json_as_string(&at, &name, error));
+    } else if (at.node != NULL) {
+        return json_error(&at, error, "expected a name, or an object with \"name\" and parameters; found %s",
+                          json_type_word(json_type(&at)));
+    }
+    if (own_name(name) == NULL) {
+        const struct pipeline_order *order = registry_order(name, &inner);
+        if (order == NULL) {
+            return json_error(&at, error, "%s; or your own steps: file, steps, auto", inner.message);
+        }
+        plan_order_use(plan, order);
+        return parameters_read(order->parameters, order->parameter_count, &object, NAME_KEY, &plan->order_parameters,
+                               error);
+    }
+    snprintf(plan->order, PLAN_WORD_BYTES, "%s", name);
+    if (strcmp(name, "auto") == 0) {
+        return STATUS_OK; /* plan_order_schedule */
+    }
+    if (object.node == NULL) {
+        return json_error(&at, error, "\"%s\" needs its steps: {\"name\": \"%s\", %s}", name, name,
+                          strcmp(name, "file") == 0 ? "\"path\": \"mine.txt\"" : "\"stages\": [\"F0 B0\"]");
+    }
+    return strcmp(name, "file") == 0 ? read_file(plan, &object, arena, error) : read_steps(plan, &object, arena, error);
+}
+
+#define REFUSE(error, path, ...) error_at(error, STATUS_BAD_INPUT, NULL, path, __VA_ARGS__)
+
+enum status plan_order_check_size(const struct plan *plan, struct error *error)
+{
+    const struct order_table *t = plan->own_table;
+    if (t == NULL) {
+        return STATUS_OK;
+    }
+    if (plan->pipeline != t->stages) {
+        return REFUSE(error, "$.parallel.pipeline",
+                      "pipeline is %" PRId64 ": the steps of pipeline_order \"%s\" are for %u stages, a line each",
+                      plan->pipeline, plan->order, t->stages);
+    }
+    if (plan->virtual_stages != t->virtual_stages) {
+        return REFUSE(error, "$.parallel.virtual_stages",
+                      "virtual_stages is %" PRId64 ": the steps of pipeline_order \"%s\" are for %u",
+                      plan->virtual_stages, plan->order, t->virtual_stages);
+    }
+    if (plan->micro_batches != t->micro_batches) {
+        return REFUSE(error, "$.training.global_batch",
+                      "%" PRId64 " micro-batches: the steps of pipeline_order \"%s\" are for %u; global_batch %" PRId64
+                      " makes as many",
+                      plan->micro_batches, plan->order, t->micro_batches,
+                      (int64_t)t->micro_batches * plan->data * plan->micro_batch);
+    }
+    return STATUS_OK;
+}
+
+static void print_steps(const struct order_table *table, struct json_writer *w)
+{
+    struct strbuf text = { 0 };
+    order_table_print(table, &text);
+    jw_array(w, "stages");
+    for (char *line = text.text; line != NULL && *line != '\0';) {
+        char *end = strchr(line, '\n');
+        CHECK(end != NULL); /* order_table_print ends every line */
+        *end = '\0';
+        jw_string(w, NULL, line);
+        line = end + 1;
+    }
+    jw_end(w);
+    w->out->failed = w->out->failed || text.failed;
+    strbuf_free(&text);
+}
+
+void plan_order_print(const struct plan *plan, struct json_writer *w)
+{
+    const struct pipeline_order *order = plan_order(plan, NULL);
+    CHECK(order != NULL);
+    jw_object(w, "pipeline_order");
+    if (plan->own_table != NULL) {
+        jw_string(w, "name", "steps");
+        print_steps(plan->own_table, w);
+    } else {
+        jw_string(w, "name", plan->order);
+        parameters_print(order->parameters, order->parameter_count, &plan->order_parameters, w);
+    }
+    jw_end(w);
+}
