@@ -8,6 +8,7 @@
 #include "sim/cli/from_deepspeed.h"
 #include "sim/cli/job.h"
 #include "sim/cli/run_studies.h"
+#include "sim/cli/run_texts.h"
 #include "sim/report/files.h"
 
 enum { DEFAULT_STEPS = 3 };
@@ -118,7 +119,13 @@ static enum exit_code run(int argc, char **argv)
     }
     if (status == STATUS_OK && flags.out != NULL) {
         struct files_options files = { .folder = flags.out, .ranks = ranks, .note = note, .note_bytes = sizeof note };
-        status = files_write(&job.result, &job.input, &files, &error);
+        struct run_texts record = { 0 };
+        status = run_texts_make(&record, &job, &flags, &studies, argc, argv, &error);
+        run_texts_files(&record, &files);
+        if (status == STATUS_OK) {
+            status = files_write(&job.result, &job.input, &files, &error);
+        }
+        run_texts_free(&record);
     }
     if (note[0] != '\0') {
         fprintf(stderr, "memwall: %s\n", note);

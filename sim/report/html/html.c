@@ -75,9 +75,10 @@ static bool is_void(const char *tag)
 /* Before these a new line begins, so that the page can be read as text. */
 static bool is_block(const char *tag)
 {
-    static const char *const tags[] = { "head",  "body",    "section", "h1",      "h2",   "h3",  "p",     "ul",   "li",
-                                        "div",   "figure",  "svg",     "table",   "tr",   "g",   "path",  "meta", "style",
-                                        "title", "details", "dl",      "caption", "main", "nav", "thead", "tbody" };
+    static const char *const tags[] = { "head",    "body", "section", "h1",     "h2",    "h3",      "p",
+                                        "ul",      "li",   "div",     "figure", "svg",   "table",   "tr",
+                                        "g",       "path", "meta",    "style",  "title", "details", "dl",
+                                        "caption", "main", "nav",     "thead",  "tbody" };
     for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++) {
         if (strcmp(tag, tags[i]) == 0) {
             return true;
