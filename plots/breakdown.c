@@ -6,23 +6,6 @@
 
 enum { BARS_MAX = 32 };
 
-/* Neighbours in the stack differ in grey print. */
-static const struct {
-    const char *title, *colour;
-    bool white_text;
-} LOOKS[TIME_CLASS_COUNT] = {
-    [TIME_COMPUTE] = { "compute", PLOT_BLUE, true },
-    [TIME_RECOMPUTE] = { "recompute", PLOT_YELLOW, false },
-    [TIME_TENSOR_COMM] = { "tensor collectives", PLOT_ORANGE, false },
-    [TIME_PIPELINE_COMM] = { "pipeline transfers", "#505050", true },
-    [TIME_DATA_COMM] = { "data-parallel collectives", PLOT_PURPLE, false },
-    [TIME_OFFLOAD] = { "offload copies", PLOT_BLACK, true },
-    [TIME_OPTIMIZER] = { "optimizer", PLOT_VERMILLION, true },
-    [TIME_BUBBLE] = { "bubble", PLOT_PALE, false },
-    [TIME_MEMORY_WAIT] = { "memory wait", PLOT_GREEN, true },
-    [TIME_HOST_ISSUE] = { "host launches", PLOT_SKY, false },
-};
-
 static void put_rows(const struct plot_input *input, const struct time_unit *unit, uint32_t bars, struct strbuf *out)
 {
     const struct result *r = input->result;
@@ -92,7 +75,9 @@ enum status plot_breakdown(const struct plot_input *input, struct picture *pictu
             "fillstyle solid border rgb \"#404040\" lw 0.5 notitle, \\\n"
             " data index %u using (($1+$2)/2):3:4 with labels font \",9\" textcolor rgb \"%s\" notitle, \\\n"
             " keyentry with boxes fillcolor rgb \"%s\" fillstyle solid border rgb \"#404040\" title \"%s\"",
-            comma, c, LOOKS[c].colour, c, LOOKS[c].white_text ? "white" : "black", LOOKS[c].colour, LOOKS[c].title);
+            comma, c, palette_time((enum time_class)c)->colour, c,
+            palette_time((enum time_class)c)->white_text ? "white" : "black", palette_time((enum time_class)c)->colour,
+            palette_time((enum time_class)c)->title);
         comma = ", \\\n ";
     }
     strbuf_char(out, '\n');

@@ -3,66 +3,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plots/memory_bins.h"
 #include "plots/plot_internal.h"
 #include "sim/base/units.h"
 
 enum { BINS = 700, SMALL_BINS = 220, SMALL_MAX = 16, SMALL_COLUMNS = 4 };
-
-/* Bottom to top: what lasts, then what comes and goes. Neighbours differ in grey print. */
-static const struct {
-    enum buffer_class buffer_class;
-    const char *title, *colour;
-} LOOKS[BUFFER_CLASS_COUNT] = {
-    { BUFFER_RUNTIME, "runtime", PLOT_GREY },          { BUFFER_WEIGHT, "weights", PLOT_BLUE },
-    { BUFFER_GRADIENT, "gradients", PLOT_SKY },        { BUFFER_OPTIMIZER, "optimizer states", PLOT_GREEN },
-    { BUFFER_ACTIVATION, "activations", PLOT_ORANGE }, { BUFFER_BOUNDARY, "boundary", PLOT_BLACK },
-    { BUFFER_WORKSPACE, "workspace", PLOT_YELLOW },    { BUFFER_COMMUNICATION, "communication", PLOT_PURPLE },
-};
-
-static uint64_t total(const uint64_t *bytes)
-{
-    uint64_t sum = 0;
-    for (uint32_t c = 0; c < BUFFER_CLASS_COUNT; c++) {
-        sum += bytes[c];
-    }
-    return sum;
-}
 
 static void put_line(double time, const uint64_t *bytes, struct strbuf *out)
 {
     uint64_t sum = 0;
     strbuf_printf(out, "%.7g", time);
     for (uint32_t c = 0; c < BUFFER_CLASS_COUNT; c++) {
-        sum += bytes[LOOKS[c].buffer_class];
+        sum += bytes[palette_memory_order(c)];
         strbuf_printf(out, " %.6g", (double)sum / GIB);
     }
     strbuf_char(out, '\n');
 }
 
-/* Cumulative sums in stacking order, as corners of steps. Of each bin the moment when the sum is greatest, so that no peak is lost; bins that change nothing are left out. */
+/* Cumulative sums in stacking order, as corners of steps. */
 static void put_bins(const struct memory_series *series, int64_t end_ps, uint32_t bins, const struct time_unit *unit,
                      struct strbuf *out)
 {
-    uint32_t at = 0;
-    const uint64_t *before = NULL;
+    struct memory_bin list[BINS];
     double end = s_from_ps(end_ps) * unit->per_s;
-    for (uint32_t b = 0; b < bins; b++) {
-        int64_t to_ps = (int64_t)((double)end_ps * (b + 1) / bins);
-        const uint64_t *most = &series->bytes[(size_t)at * BUFFER_CLASS_COUNT];
-        while (at + 1 < series->count && series->times_ps[at + 1] < to_ps) {
-            at++;
-            const uint64_t *bytes = &series->bytes[(size_t)at * BUFFER_CLASS_COUNT];
-            most = total(bytes) > total(most) ? bytes : most;
+    uint32_t count = memory_bins(series, end_ps, bins, list);
+    for (uint32_t i = 0; i < count; i++) {
+        if (i > 0) {
+            put_line(end * list[i].bin / bins, list[i - 1].bytes, out);
         }
-        if (before == NULL || memcmp(before, most, BUFFER_CLASS_COUNT * sizeof *most) != 0) {
-            if (before != NULL) {
-                put_line(end * b / bins, before, out);
-            }
-            put_line(end * b / bins, most, out);
-            before = most;
-        }
+        put_line(end * list[i].bin / bins, list[i].bytes, out);
     }
-    put_line(end, before, out);
+    put_line(end, list[count - 1].bytes, out);
     strbuf_append(out, "\n\n");
 }
 
@@ -106,7 +77,7 @@ static void put_big(const struct plot_input *input, const struct memory_series *
             strbuf_printf(
                 out,
                 "data index 0 using 1:%u with filledcurves y1=0 fillcolor rgb \"%s\" fillstyle solid notitle, \\\n ",
-                k + 2, LOOKS[k].colour);
+                k + 2, palette_memory(palette_memory_order(k))->colour);
         }
     }
     for (uint32_t k = 0; k < BUFFER_CLASS_COUNT; k++) {
@@ -115,7 +86,7 @@ static void put_big(const struct plot_input *input, const struct memory_series *
                 out,
                 "data index 0 using 1:%u with lines lc rgb \"#303030\" lw 0.4 notitle, \\\n "
                 "keyentry with boxes fillcolor rgb \"%s\" fillstyle solid border rgb \"#404040\" title \"%s\", \\\n ",
-                k + 2, LOOKS[k].colour, LOOKS[k].title);
+                k + 2, palette_memory(palette_memory_order(k))->colour, palette_memory(palette_memory_order(k))->title);
         }
     }
     strbuf_printf(out, "%.6g with lines dashtype 2 lw 1.6 lc rgb \"black\" %s\n", capacity_gib,
@@ -179,7 +150,7 @@ enum status plot_memory(const struct plot_input *input, struct picture *picture,
         bool used[BUFFER_CLASS_COUNT] = { 0 };
         for (size_t i = 0; i < (size_t)big->count * BUFFER_CLASS_COUNT; i++) {
             for (uint32_t k = 0; k < BUFFER_CLASS_COUNT; k++) {
-                used[k] = used[k] || (i % BUFFER_CLASS_COUNT == LOOKS[k].buffer_class && big->bytes[i] > 0);
+                used[k] = used[k] || (i % BUFFER_CLASS_COUNT == palette_memory_order(k) && big->bytes[i] > 0);
             }
         }
         uint32_t small = count > SMALL_MAX ? SMALL_MAX : count > 1 ? count : 0;

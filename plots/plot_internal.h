@@ -2,19 +2,8 @@
 #ifndef MEMWALL_PLOTS_PLOT_INTERNAL_H
 #define MEMWALL_PLOTS_PLOT_INTERNAL_H
 
+#include "plots/palette.h"
 #include "plots/plot.h"
-
-/* Okabe and Ito's palette, by how dark it prints. */
-#define PLOT_YELLOW     "#F0E442"
-#define PLOT_SKY        "#56B4E9"
-#define PLOT_ORANGE     "#E69F00"
-#define PLOT_PURPLE     "#CC79A7"
-#define PLOT_GREEN      "#009E73"
-#define PLOT_VERMILLION "#D55E00"
-#define PLOT_BLUE       "#0072B2"
-#define PLOT_BLACK      "#000000"
-#define PLOT_PALE       "#E4E4E4"
-#define PLOT_GREY       "#8C8C8C"
 
 enum { PLOT_PIXELS = 1600 /* finest horizontal detail worth drawing */ };
 

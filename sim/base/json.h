@@ -117,5 +117,7 @@ enum status json_as_string(const struct json *at, const char **value, struct err
 enum status json_set(struct json_document *document, const char *dotted_path, const char *value, struct error *error);
 /* Compact canonical text of a value: keys in document order, shortest round-trip numbers. */
 void json_print(const struct json *at, struct strbuf *out);
+/* The same on lines, for people; below 31 levels compact. */
+void json_print_pretty(const struct json *at, struct strbuf *out);
 
 #endif

@@ -226,3 +226,39 @@ void json_print(const struct json *at, struct strbuf *out)
         node = node->next;
     }
 }
+
+static void print_pretty(struct json_writer *w, const char *key, const struct json *at)
+{
+    struct strbuf text = { 0 };
+    struct json child;
+    enum json_type type = json_type(at);
+    bool opens = (type == JSON_OBJECT || type == JSON_ARRAY) && w->depth + 1 < JSON_WRITE_DEPTH_MAX;
+    if (opens && json_count(at) > 0) {
+        const char *name = NULL;
+        if (type == JSON_OBJECT) {
+            jw_object(w, key);
+        } else {
+            jw_array(w, key);
+        }
+        for (size_t i = 0; i < json_count(at); i++) {
+            if (type == JSON_OBJECT) {
+                json_member(at, i, &name, &child);
+            } else {
+                json_item(at, i, &child);
+            }
+            print_pretty(w, name, &child);
+        }
+        jw_end(w);
+        return;
+    }
+    json_print(at, &text);
+    jw_raw(w, key, text.text != NULL ? text.text : "null");
+    w->out->failed = w->out->failed || text.failed;
+    strbuf_free(&text);
+}
+
+void json_print_pretty(const struct json *at, struct strbuf *out)
+{
+    struct json_writer w = { .out = out };
+    print_pretty(&w, NULL, at);
+}

@@ -8,6 +8,7 @@
 #include "sim/cli/from_deepspeed.h"
 #include "sim/cli/job.h"
 #include "sim/cli/run_studies.h"
+#include "sim/cli/run_texts.h"
 #include "sim/report/files.h"
 
 enum { DEFAULT_STEPS = 3 };
@@ -90,17 +91,17 @@ static void print_json(const struct job *job, const struct deepspeed_input *deep
     run_studies_add_json(studies, job, out);
 }
 
+/* Takes `texts` with the result in it. */
 static enum status write_files(const struct job *job, const struct cli_flags *flags, struct files_options *files,
-                               const struct deepspeed_input *deepspeed, const struct run_studies *studies,
-                               struct error *error)
+                               struct run_texts *texts, int argc, char **argv, struct error *error)
 {
-    struct strbuf text = { 0 };
-    print_json(job, deepspeed, studies, &text);
+    enum status status = run_texts_make(texts, job, flags, argc, argv, error);
     files->folder = flags->out;
-    files->result_json = text.text;
-    enum status status = text.failed ? error_set(error, STATUS_NO_MEMORY, "out of memory for result.json")
-                                     : files_write(&job->result, &job->input, files, error);
-    strbuf_free(&text);
+    run_texts_files(texts, files);
+    if (status == STATUS_OK) {
+        status = files_write(&job->result, &job->input, files, error);
+    }
+    run_texts_free(texts);
     return status;
 }
 
@@ -145,7 +146,9 @@ static enum exit_code run(int argc, char **argv)
     }
     if (status == STATUS_OK && flags.out != NULL) {
         struct files_options files = { .ranks = ranks, .note = note, .note_bytes = sizeof note };
-        status = write_files(&job, &flags, &files, &deepspeed, &studies, &error);
+        struct run_texts record = { 0 };
+        print_json(&job, &deepspeed, &studies, &record.result);
+        status = write_files(&job, &flags, &files, &record, argc, argv, &error);
     }
     if (note[0] != '\0') {
         fprintf(stderr, "memwall: %s\n", note);

@@ -72,5 +72,7 @@ void explanation_free(struct explanation *explanation);
 
 void explanation_print_text(const struct explanation *explanation, struct strbuf *out);
 void explanation_print_json(const struct explanation *explanation, struct strbuf *out);
+/* What explanation_print_json printed; texts borrow from the document. STATUS_BAD_INPUT when it is something else. On error nothing stays allocated. */
+enum status explanation_read(struct explanation *explanation, const struct json *root, struct error *error);
 
 #endif

@@ -254,13 +254,22 @@ static enum status write_text(const struct output *output, const char *name, str
 
 static enum status write_tables(struct output *output, struct error *error)
 {
+    const struct files_options *options = output->options;
     struct strbuf out = { 0 };
-    if (output->options->result_json != NULL) {
-        strbuf_append(&out, output->options->result_json);
+    if (options->result_json != NULL) {
+        strbuf_append(&out, options->result_json);
     } else {
         result_print_json(output->result, output->input, &out);
     }
     TRY(write_text(output, "result.json", &out, error));
+    if (options->run_json != NULL) {
+        strbuf_append(&out, options->run_json);
+        TRY(write_text(output, "run.json", &out, error));
+    }
+    if (options->explain_json != NULL) {
+        strbuf_append(&out, options->explain_json);
+        TRY(write_text(output, "explain.json", &out, error));
+    }
     csv_ops(output->input, &out);
     TRY(write_text(output, "ops.csv", &out, error));
     csv_memory(output->input, output->memory, output->memory_count, &out);
@@ -322,6 +331,20 @@ enum status files_trace(const char *path, const struct result_input *input, stru
     enum status status = collect_memory(&output, error);
     if (status == STATUS_OK) {
         status = write_trace(&output, path, error);
+    }
+    arena_free(&output.arena);
+    return status;
+}
+
+enum status files_series(const struct result_input *input, struct strbuf *ops, struct strbuf *memory,
+                         struct error *error)
+{
+    struct output output = { .input = input };
+    enum status status = collect_memory(&output, error);
+    if (status == STATUS_OK) {
+        csv_ops(input, ops);
+        csv_memory(input, output.memory, output.memory_count, memory);
+        status = ops->failed || memory->failed ? no_memory(error) : STATUS_OK;
     }
     arena_free(&output.arena);
     return status;

@@ -1,0 +1,295 @@
+#include "sim/report/html/html.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/base/check.h"
+#include "sim/base/json_write.h"
+
+/* Bytes of the UTF-8 character at `text`, 0 when it is none, or one that XML 1.0 (section 2.2) has not. */
+static size_t character_bytes(const unsigned char *text)
+{
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    unsigned char first = text[0];
+    size_t count = first < 0x80             ? 1
+                   : (first & 0xe0) == 0xc0 ? 2
+                   : (first & 0xf0) == 0xe0 ? 3
+                   : (first & 0xf8) == 0xf0 ? 4
+                                            : 0;
+    uint32_t code = count <= 1 ? first : first & (0x7fu >> count);
+    for (size_t i = 1; i < count; i++) {
+        if ((text[i] & 0xc0) != 0x80) {
+            return 0; /* the terminator too */
+        }
+        code = code << 6 | (text[i] & 0x3fu);
+    }
+    bool allowed = code == '\t' || code == '\n' || code == '\r' || (code >= 0x20 && code < 0xd800) ||
+                   (code > 0xdfff && code < 0xfffe) || (code >= 0x10000 && code <= 0x10ffff);
+    return count > 0 && allowed && code >= least[count] ? count : 0;
+}
+
+static void escape(struct strbuf *out, const char *text)
+{
+    while (*text != '\0') {
+        size_t bytes = character_bytes((const unsigned char *)text);
+        switch (*text) {
+        case '&': strbuf_append(out, "&amp;"); break;
+        case '<': strbuf_append(out, "&lt;"); break;
+        case '>': strbuf_append(out, "&gt;"); break;
+        case '"': strbuf_append(out, "&quot;"); break;
+        case '\r': strbuf_append(out, "&#13;"); break;
+        default:
+            if (bytes > 0) {
+                strbuf_append_n(out, text, bytes);
+            } else {
+                strbuf_append(out, "\xef\xbf\xbd");
+            }
+            break;
+        }
+        text += bytes > 0 ? bytes : 1;
+    }
+}
+
+static void end_tag_start(struct html *h)
+{
+    if (h->in_tag) {
+        strbuf_char(h->out, '>');
+        h->in_tag = false;
+    }
+}
+
+/* Elements without content: HTML has no end tag for them, and SVG's shapes are shorter so. */
+static bool is_void(const char *tag)
+{
+    static const char *const tags[] = { "meta", "br", "rect", "path", "line", "circle" };
+    for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++) {
+        if (strcmp(tag, tags[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Before these a new line begins, so that the page can be read as text. */
+static bool is_block(const char *tag)
+{
+    static const char *const tags[] = { "head",    "body", "section", "h1",     "h2",    "h3",      "p",
+                                        "ul",      "li",   "div",     "figure", "svg",   "table",   "tr",
+                                        "g",       "path", "meta",    "style",  "title", "details", "dl",
+                                        "caption", "main", "nav",     "thead",  "tbody" };
+    for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++) {
+        if (strcmp(tag, tags[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void html_open(struct html *h, const char *tag)
+{
+    CHECK(h->depth < HTML_DEPTH_MAX);
+    end_tag_start(h);
+    if (is_block(tag)) {
+        strbuf_char(h->out, '\n');
+    }
+    strbuf_char(h->out, '<');
+    strbuf_append(h->out, tag);
+    h->open[h->depth++] = tag;
+    h->in_tag = true;
+}
+
+void html_attr(struct html *h, const char *name, const char *value)
+{
+    CHECK(h->in_tag);
+    strbuf_printf(h->out, " %s=\"", name);
+    escape(h->out, value);
+    strbuf_char(h->out, '"');
+}
+
+/* Formats `arguments` and writes them escaped. */
+static void escape_formatted(struct html *h, const char *format, va_list arguments)
+{
+    struct strbuf text = { 0 };
+    strbuf_vprintf(&text, format, arguments);
+    if (text.failed) {
+        h->out->failed = true;
+    } else if (text.text != NULL) {
+        escape(h->out, text.text);
+    }
+    strbuf_free(&text);
+}
+
+void html_attr_printf(struct html *h, const char *name, const char *format, ...)
+{
+    va_list arguments;
+    CHECK(h->in_tag);
+    strbuf_printf(h->out, " %s=\"", name);
+    va_start(arguments, format);
+    escape_formatted(h, format, arguments);
+    va_end(arguments);
+    strbuf_char(h->out, '"');
+}
+
+void html_attr_real(struct html *h, const char *name, double value)
+{
+    char text[32];
+    CHECK(h->in_tag && isfinite(value));
+    strbuf_printf(h->out, " %s=\"%s\"", name, text_real(round(value * 100) / 100, text, sizeof text));
+}
+
+void html_text(struct html *h, const char *text)
+{
+    end_tag_start(h);
+    escape(h->out, text);
+}
+
+void html_printf(struct html *h, const char *format, ...)
+{
+    va_list arguments;
+    end_tag_start(h);
+    va_start(arguments, format);
+    escape_formatted(h, format, arguments);
+    va_end(arguments);
+}
+
+void html_raw(struct html *h, const char *text)
+{
+    strbuf_append(h->out, text);
+}
+
+void html_close(struct html *h, const char *tag)
+{
+    CHECK(h->depth > 0 && strcmp(h->open[h->depth - 1], tag) == 0);
+    h->depth--;
+    if (h->in_tag && is_void(tag)) {
+        strbuf_append(h->out, "/>");
+        h->in_tag = false;
+        return;
+    }
+    end_tag_start(h);
+    strbuf_printf(h->out, "</%s>", tag);
+}
+
+void html_leaf(struct html *h, const char *tag, const char *class_name, const char *text)
+{
+    html_open(h, tag);
+    if (class_name != NULL) {
+        html_attr(h, "class", class_name);
+    }
+    html_text(h, text);
+    html_close(h, tag);
+}
+
+void html_data(struct html *h, double value, const char *text)
+{
+    char exact[32];
+    html_open(h, "data");
+    html_attr(h, "value", text_real(value, exact, sizeof exact));
+    html_text(h, text);
+    html_close(h, "data");
+}
+
+uint32_t html_new_id(struct html *h)
+{
+    return ++h->id;
+}
+
+void html_finish(struct html *h)
+{
+    CHECK(h->depth == 0 && !h->in_tag);
+}
+
+/* --- tables */
+
+void html_table(struct html *h, const char *caption, const struct html_column *columns, uint32_t count)
+{
+    uint32_t id = html_new_id(h);
+    html_open(h, "div");
+    html_attr(h, "class", "scroll");
+    html_attr(h, "tabindex", "0");
+    html_attr(h, "role", "region");
+    html_attr_printf(h, "aria-labelledby", "t%u", id);
+    html_open(h, "table");
+    html_open(h, "caption");
+    html_attr_printf(h, "id", "t%u", id);
+    html_text(h, caption);
+    html_close(h, "caption");
+    html_open(h, "thead");
+    html_open(h, "tr");
+    for (uint32_t i = 0; i < count; i++) {
+        html_open(h, "th");
+        html_attr(h, "scope", "col");
+        if (columns[i].number) {
+            html_attr(h, "class", "n");
+        }
+        html_text(h, columns[i].title);
+        html_close(h, "th");
+    }
+    html_close(h, "tr");
+    html_close(h, "thead");
+    html_open(h, "tbody");
+}
+
+void html_row(struct html *h)
+{
+    html_open(h, "tr");
+}
+
+/* Opens a cell; returns its tag. */
+static const char *open_cell(struct html *h)
+{
+    bool first = h->in_tag; /* of the row */
+    const char *tag = first ? "th" : "td";
+    CHECK(h->depth > 0 && strcmp(h->open[h->depth - 1], "tr") == 0);
+    html_open(h, tag);
+    if (first) {
+        html_attr(h, "scope", "row");
+    }
+    return tag;
+}
+
+void html_cell(struct html *h, const char *text)
+{
+    const char *tag = open_cell(h);
+    html_text(h, text);
+    html_close(h, tag);
+}
+
+void html_cell_data(struct html *h, double value, const char *text)
+{
+    const char *tag = open_cell(h);
+    html_attr(h, "class", "n");
+    html_data(h, value, text);
+    html_close(h, tag);
+}
+
+void html_cell_bar(struct html *h, double share, const char *colour_class)
+{
+    const char *tag = open_cell(h);
+    html_attr(h, "class", "bar");
+    html_open(h, "svg");
+    html_attr(h, "viewBox", "0 0 100 10");
+    html_attr(h, "preserveAspectRatio", "none");
+    html_attr(h, "aria-hidden", "true");
+    html_open(h, "rect");
+    html_attr(h, "class", colour_class);
+    html_attr_real(h, "width", 100 * fmin(fmax(share, 0), 1));
+    html_attr(h, "height", "10");
+    html_close(h, "rect");
+    html_close(h, "svg");
+    html_close(h, tag);
+}
+
+void html_row_end(struct html *h)
+{
+    html_close(h, "tr");
+}
+
+void html_table_end(struct html *h)
+{
+    html_close(h, "tbody");
+    html_close(h, "table");
+    html_close(h, "div");
+}

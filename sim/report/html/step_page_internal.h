@@ -1,0 +1,27 @@
+/* The parts of a step's report: each writes the inside of its section; whether it has anything to say is asked first. */
+#ifndef MEMWALL_REPORT_HTML_STEP_PAGE_INTERNAL_H
+#define MEMWALL_REPORT_HTML_STEP_PAGE_INTERNAL_H
+
+#include "sim/report/html/chart.h"
+#include "sim/report/html/page.h"
+#include "sim/report/html/step_page.h"
+
+enum { PAGE_TEXT_BYTES = 512 };
+
+void step_answer(struct html *h, const struct step_source *source);
+enum status step_timeline(struct html *h, const struct step_source *source, struct error *error);
+void step_memory(struct html *h, const struct step_source *source);
+void step_links(struct html *h, const struct step_source *source);
+void step_causes(struct html *h, const struct step_source *source);
+void step_binds(struct html *h, const struct step_source *source);
+void step_cost(struct html *h, const struct step_source *source);
+void step_certainty(struct html *h, const struct step_source *source);
+void step_sources(struct html *h, const struct step_source *source);
+void step_repeat(struct html *h, const struct step_source *source, const char *version, const char *command);
+
+/* "13.7 s" of seconds, "61.2 GiB" of bytes, "23.4 %" of a share: into `text`, which is returned. */
+const char *page_time(double seconds, char text[PAGE_TEXT_BYTES]);
+const char *page_bytes(double bytes, char text[PAGE_TEXT_BYTES]);
+const char *page_share(double share, char text[PAGE_TEXT_BYTES]);
+
+#endif
