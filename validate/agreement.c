@@ -215,7 +215,10 @@ static enum status compare_memory(struct agreement *a, const struct agreement_co
                                   const struct timeline *simulated, struct error *error)
 {
     struct peak_range *ranges = calloc((size_t)a->space_count + 1, sizeof *ranges);
-    enum status status = ranges == NULL ? no_memory(error) : peak_ranges(c->schedule, ranges, error);
+    if (ranges == NULL) {
+        return no_memory(error);
+    }
+    enum status status = peak_ranges(c->schedule, ranges, error);
     a->ranges_known = status == STATUS_OK;
     a->memory_equal = a->memory_possible = true;
     for (uint32_t i = 0; i < a->space_count; i++) {

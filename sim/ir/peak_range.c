@@ -20,6 +20,7 @@ struct range_graph {
     /* [activity_count][queue_count]: how many ops of the queue have ended when it begins; and the first that begins after it has ended. */
     uint32_t *ended, *begins;
     uint32_t *acquirer, *releaser; /* [buffer_count]: ops, or SCHED_NONE (live at start, end) */
+    uint32_t *list;                /* [buffer_count]: room for the buffers of one space */
 };
 
 static uint32_t *numbers(struct range_graph *g, size_t count)
@@ -223,7 +224,8 @@ static enum status find_lives(struct range_graph *g, struct error *error)
     const struct schedule *s = g->s;
     g->acquirer = numbers(g, s->buffer_count);
     g->releaser = numbers(g, s->buffer_count);
-    if (g->acquirer == NULL || g->releaser == NULL) {
+    g->list = numbers(g, s->buffer_count);
+    if (g->acquirer == NULL || g->releaser == NULL || g->list == NULL) {
         return no_memory(error);
     }
     for (uint32_t b = 0; b < s->buffer_count; b++) {
@@ -320,17 +322,29 @@ static enum status most_of(struct range_graph *g, const uint32_t *buffers, uint3
     return status;
 }
 
-static enum status range_of(struct range_graph *g, uint32_t space, uint32_t *buffers, struct peak_range *range,
-                            struct error *error)
+static enum status range_of(struct range_graph *g, uint32_t space, struct peak_range *range, struct error *error)
 {
     uint32_t count = 0;
     for (uint32_t b = 0; b < g->s->buffer_count; b++) {
         if (charges(g->s, b, space) && ever_lives(g, b)) {
-            buffers[count++] = b;
+            g->list[count++] = b;
         }
     }
-    range->least_bytes = least_of(g, buffers, count);
-    return most_of(g, buffers, count, &range->most_bytes, error);
+    range->least_bytes = least_of(g, g->list, count);
+    return most_of(g, g->list, count, &range->most_bytes, error);
+}
+
+static enum status find_ranges(struct range_graph *g, struct peak_range *ranges, struct error *error)
+{
+    TRY(find_activities(g, error));
+    TRY(find_causes(g, error));
+    TRY(find_order(g, error));
+    TRY(find_clocks(g, error));
+    TRY(find_lives(g, error));
+    for (uint32_t space = 0; space < g->s->space_count; space++) {
+        TRY(range_of(g, space, &ranges[space], error));
+    }
+    return STATUS_OK;
 }
 
 enum status peak_ranges(const struct schedule *schedule, struct peak_range *ranges, struct error *error)
@@ -340,18 +354,7 @@ enum status peak_ranges(const struct schedule *schedule, struct peak_range *rang
         return error_set(error, STATUS_LIMIT, "%u ops and %u buffers are too many for the range of their peaks",
                          schedule->op_count, schedule->buffer_count);
     }
-    enum status status = find_activities(&g, error);
-    status = status == STATUS_OK ? find_causes(&g, error) : status;
-    status = status == STATUS_OK ? find_order(&g, error) : status;
-    status = status == STATUS_OK ? find_clocks(&g, error) : status;
-    status = status == STATUS_OK ? find_lives(&g, error) : status;
-    uint32_t *buffers = status == STATUS_OK ? numbers(&g, schedule->buffer_count) : NULL;
-    if (status == STATUS_OK && buffers == NULL) {
-        status = no_memory(error);
-    }
-    for (uint32_t space = 0; space < schedule->space_count && status == STATUS_OK; space++) {
-        status = range_of(&g, space, buffers, &ranges[space], error);
-    }
+    enum status status = find_ranges(&g, ranges, error);
     arena_free(&g.arena);
     return status;
 }
