@@ -48,6 +48,7 @@ static enum status check_ulysses(const struct galvatron_plan_file *file, struct 
 /* "vtp" and "embed_sdp". */
 static void set_ends(const struct galvatron_plan_file *file, int64_t plain_zero, struct plan *plan)
 {
+    CHECK(file->pipeline > 0 && file->vocab_tensor > 0);
     int64_t tensor = file->vocab_tensor, data = file->gpus / file->pipeline / file->vocab_tensor;
     struct plan_layer end = { .tensor = tensor,
                               .data = data,

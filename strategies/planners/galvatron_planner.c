@@ -247,6 +247,9 @@ static enum status search(const struct planner_request *request, struct planner_
     enum status status = galvatron_planner_answer(&s, error);
     for (uint32_t i = 0; i < request->budget_count; i++) {
         galvatron_result_free(&s.tasks[i].result);
+        for (uint32_t k = 0; k < s.tasks[i].again_count; k++) {
+            galvatron_result_free(&s.tasks[i].again[k]);
+        }
         if (s.preset == PRESET_MEMWALL) {
             memwall_source_close(&s.tasks[i].memwall);
         } else {

@@ -10,6 +10,12 @@
 
 enum galvatron_planner_preset { PRESET_MEMWALL, PRESET_V1, PRESET_G2, PRESET_HEAD };
 
+/* Searches again with less memory, for a variant and for a budget (galvatron_planner_list.c). */
+enum {
+    GALVATRON_TIGHTER_MAX = 4,
+    GALVATRON_AGAIN_MAX = GALVATRON_TIGHTER_MAX * (GALVATRON_SPACE_COUNT + GALVATRON_VARIANT_COUNT)
+};
+
 struct galvatron_planning;
 
 /* One budget's search: everything that a thread needs of its own. */
@@ -21,6 +27,8 @@ struct galvatron_task {
     struct galvatron_source source;
     struct galvatron_request request;
     struct galvatron_result result;
+    struct galvatron_result again[GALVATRON_AGAIN_MAX];
+    uint32_t again_count;
     struct galvatron_planning *planning;
     struct error error;
 };
@@ -51,18 +59,24 @@ enum { GALVATRON_WHY_BYTES = 256 };
 struct galvatron_pick {
     const struct galvatron_candidate *candidate; /* NULL: of a preset, whose choice is not ours */
     const struct galvatron_plan *found;
+    double budget_mib; /* that the search had */
     struct planner_choice choice;
     char why[GALVATRON_WHY_BYTES]; /* there is no plan of ours; "" where there is */
 };
 
 struct galvatron_shortlist {
-    struct galvatron_pick *entries;
-    const struct galvatron_pick **order; /* best first */
-    uint32_t count;
+    struct galvatron_pick *entries; /* [count] of at most `most` */
+    uint32_t count, most;
+    const struct galvatron_pick **order; /* [kept]: best first, each schedule once */
+    uint32_t kept;
     double budget_bytes;
-    uint32_t searches; /* until something fitted by simulation */
 };
 
+/* What was found for a task's budget, simulated and in order. */
+enum status galvatron_shortlist_make(struct galvatron_planning *s, struct galvatron_task *task, struct oracle *oracle,
+                                     struct galvatron_shortlist *list, struct error *error);
+enum status galvatron_pick_fill(struct galvatron_planning *s, const struct galvatron_plan *found,
+                                struct galvatron_pick *entry, struct error *error);
 /* Simulated, within the budget, and the host holds its part. */
 bool galvatron_choice_fits(const struct planner_choice *choice, double budget_bytes);
 /* Why the first of the list: result->best. */

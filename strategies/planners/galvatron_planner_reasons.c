@@ -75,7 +75,7 @@ static enum status tell_next(struct galvatron_planning *s, struct planner_result
                              const struct galvatron_shortlist *list, struct error *error)
 {
     char text[RUNS_BYTES];
-    const struct galvatron_pick *best = list->order[0], *next = list->count > 1 ? list->order[1] : NULL;
+    const struct galvatron_pick *best = list->order[0], *next = list->kept > 1 ? list->order[1] : NULL;
     if (next == NULL) {
         return planner_reason(s->answer, result, error, "no other plan was found to fit");
     }
@@ -157,10 +157,11 @@ enum status galvatron_add_reasons(struct galvatron_planning *s, const struct gal
     TRY(tell_next(s, result, list, error));
     TRY(tell_favourite(s, result, &list->entries[0], best, error));
     TRY(tell_memory(s, result, best->found, task->result.largest_batch, error));
-    if (list->searches > 1) {
-        TRY(planner_reason(s->answer, result, error,
-                           "the cost model's plans for %.6g GiB did not fit by simulation: this is one for %.4g GiB",
-                           result->budget_bytes / GIB, task->request.budget_mib / 1024));
+    if (ours && best->budget_mib < task->request.budget_mib) {
+        TRY(planner_reason(
+            s->answer, result, error,
+            "the cost model's plans of this kind for %.6g GiB do not fit by simulation: this is one for %.4g GiB",
+            result->budget_bytes / GIB, best->budget_mib / 1024));
     }
     TRY(tell_balance(s, result, error));
     if (!ours) {

@@ -76,6 +76,22 @@ void galvatron_request_init(struct galvatron_request *request, const struct galv
     set_variant(request, variant);
 }
 
+void galvatron_request_only(struct galvatron_request *request, const char *found_by)
+{
+    request->include_variants = false;
+    for (uint32_t space = GALVATRON_SPACE_FULL + 1; space < GALVATRON_SPACE_COUNT; space++) {
+        if (strcmp(found_by, galvatron_space_name((enum galvatron_space)space)) == 0) {
+            set_variant(request, GALVATRON_VARIANT_V1);
+            request->space = (enum galvatron_space)space;
+        }
+    }
+    for (uint32_t variant = 0; variant < GALVATRON_VARIANT_BMW; variant++) {
+        if (strcmp(found_by, VARIANT_NAMES[variant]) == 0) {
+            set_variant(request, (enum galvatron_variant)variant);
+        }
+    }
+}
+
 static double alpha(const struct galvatron_stage *stages, uint32_t count, bool of_time)
 {
     double sum = 0, most = 0;
@@ -288,7 +304,9 @@ static enum status search_variant(struct search *search, struct error *error)
 /* Everything galvatron-bmw must not be worse than: single dimensions, pairs and variants, by their own rules. */
 static enum status search_variants(struct search *search, struct error *error)
 {
-    for (uint32_t space = GALVATRON_SPACE_FULL + 1; space < GALVATRON_SPACE_COUNT && !search->stop; space++) {
+    bool any_space = search->request->space == GALVATRON_SPACE_FULL;
+    for (uint32_t space = GALVATRON_SPACE_FULL + 1; any_space && space < GALVATRON_SPACE_COUNT && !search->stop;
+         space++) {
         search->rules = *search->request;
         set_variant(&search->rules, GALVATRON_VARIANT_V1);
         search->rules.space = (enum galvatron_space)space;
@@ -386,7 +404,8 @@ enum status galvatron_search(const struct galvatron_request *request, struct gal
         TRY_OR_FAIL(search_variants(&search, error));
     }
     search.rules = *request;
-    search.variant = request->include_variants                ? VARIANT_NAMES[GALVATRON_VARIANT_BMW]
+    bool bmw = request->include_variants || (request->one_f_one_b && request->recompute);
+    search.variant = bmw                                      ? VARIANT_NAMES[GALVATRON_VARIANT_BMW]
                      : request->space != GALVATRON_SPACE_FULL ? galvatron_space_name(request->space)
                      : request->one_f_one_b                   ? VARIANT_NAMES[GALVATRON_VARIANT_BIOBJ]
                      : request->recompute                     ? VARIANT_NAMES[GALVATRON_VARIANT_BASE]

@@ -118,6 +118,8 @@ struct galvatron_result {
 /* Rules of a variant; the full space, first batch and step 8, no limit, no reserve. */
 void galvatron_request_init(struct galvatron_request *request, const struct galvatron_source *source,
                             enum galvatron_variant variant);
+/* Of a request that includes variants, the one search that a plan's found_by names. */
+void galvatron_request_only(struct galvatron_request *request, const char *found_by);
 /* On error the result is empty. STATUS_BAD_INPUT: devices not a power of two, no budget, no layers, steps of 0. */
 enum status galvatron_search(const struct galvatron_request *request, struct galvatron_result *result,
                              struct error *error);

@@ -1,0 +1,175 @@
+/* galvatron-bmw against every other variant and space by simulation, and what its balance moves are worth on library models. */
+#include "sim/base/units.h"
+#include "strategies/planners/planner.h"
+#include "tests/test.h"
+
+enum { CASES = 100, SPACES = 8 };
+
+static const char *const VARIANTS[] = { "galvatron", "galvatron-base", "1f1b-biobj" };
+
+static void load(struct scenario *scenario, const char *text)
+{
+    struct error error = { 0 };
+    if (scenario_parse(scenario, text, "test", NULL, 0, &error) != STATUS_OK) {
+        TEST_FAIL_("scenario: %s\n%s", error.message, text);
+        exit(1);
+    }
+}
+
+static uint32_t parameter_index(const struct planner *planner, const char *name)
+{
+    for (uint32_t i = 0; i < planner->parameter_count; i++) {
+        if (strcmp(planner->parameters[i].name, name) == 0) {
+            return i;
+        }
+    }
+    TEST_FAIL_("no parameter %s", name);
+    exit(1);
+}
+
+static void plan(const struct scenario *scenario, const char *name, int space, double budget,
+                 struct planner_answer *answer)
+{
+    struct error error = { 0 };
+    const struct planner *planner = planner_find(name, &error);
+    struct planner_request request = {
+        .scenario = scenario, .budgets_bytes = &budget, .budget_count = 1, .threads = 2, .top = 100
+    };
+    parameters_defaults(planner->parameters, planner->parameter_count, &request.parameters);
+    request.parameters.value[parameter_index(planner, "space")] = space;
+    if (planner_search(planner, &request, answer, &error) != STATUS_OK) {
+        TEST_FAIL_("%s: %s", name, error.message);
+        exit(1);
+    }
+}
+
+static bool fits(const struct planner_choice *choice, double budget)
+{
+    return choice->is_simulated && choice->simulated.verdict == ORACLE_RAN &&
+           (double)choice->simulated.peak_bytes <= budget;
+}
+
+/* Simulated samples/s of the answer; 0: none that fits. */
+static double speed(const struct planner_answer *answer)
+{
+    const struct planner_result *result = &answer->results[0];
+    return result->found && fits(&result->best, result->budget_bytes) ? result->best.simulated.samples_per_s : 0;
+}
+
+static double speed_of(const struct scenario *scenario, const char *name, int space, double budget)
+{
+    struct planner_answer answer;
+    plan(scenario, name, space, budget, &answer);
+    double answered = speed(&answer);
+    planner_answer_free(&answer);
+    return answered;
+}
+
+/* A small GPT on 2 to 8 GPUs: vocabularies from next to nothing to more than all layers, slow and fast links. */
+static void generate(uint64_t *seed, char *text, size_t size)
+{
+    static const struct {
+        const char *name;
+        int gpus_max;
+    } machines[] = {
+        { "titan-rtx-8-galvatron", 8 }, { "dgx-a100-40gb", 8 }, { "toy-2gpu", 2 }, { "box-8x-rtx3090", 8 }
+    };
+    uint32_t machine = (uint32_t)(test_random(seed) % 4);
+    int gpus = machines[machine].gpus_max == 2 ? 2 : 2 << (test_random(seed) % 3);
+    int heads = 4 << (test_random(seed) % 2), hidden = heads * 64, batch = gpus << (1 + test_random(seed) % 3);
+    snprintf(text, size,
+             "{\"model\":{\"family\":\"gpt\",\"layers\":%d,\"hidden\":%d,\"heads\":%d,\"ffn\":%d,\"vocab\":%d,"
+             "\"max_sequence\":%d},\"machine\":\"%s\",\"gpus\":%d,\"training\":{\"global_batch\":%d,\"precision\":"
+             "\"fp16\"}}",
+             (int)(4 + test_random(seed) % 9), hidden, heads, 4 * hidden, 512 << (test_random(seed) % 7),
+             128 << (test_random(seed) % 3), machines[machine].name, gpus, batch);
+}
+
+static void test_bmw_never_worse(void)
+{
+    uint64_t seed = test_seed;
+    unsigned feasible = 0, better = 0, otherwise = 0;
+    for (int i = 0; i < CASES; i++) {
+        char text[512];
+        struct scenario scenario;
+        struct planner_answer free_answer, answer;
+        generate(&seed, text, sizeof text);
+        load(&scenario, text);
+        plan(&scenario, "galvatron-bmw", 0, scenario.machine.gpu.usable_bytes, &free_answer);
+        double peak = (double)free_answer.results[0].best.simulated.peak_bytes,
+               least = planner_runtime_bytes(&scenario);
+        double budget =
+            least + (peak - least) * (0.35 + test_unit(&seed)); /* of what it takes when memory is no matter */
+        planner_answer_free(&free_answer);
+        plan(&scenario, "galvatron-bmw", 0, budget, &answer);
+        double bmw = speed(&answer), other = 0;
+        const struct planner_result *result = &answer.results[0];
+        for (uint32_t k = 0; result->found && k < result->runner_up_count; k++) {
+            otherwise +=
+                result->runners_up[k].samples_per_s > result->best.samples_per_s; /* the cost model's favourite */
+        }
+        for (int space = 1; space < SPACES; space++) {
+            other = fmax(other, speed_of(&scenario, "galvatron", space, budget));
+        }
+        for (size_t k = 0; k < sizeof VARIANTS / sizeof VARIANTS[0]; k++) {
+            other = fmax(other, speed_of(&scenario, VARIANTS[k], 0, budget));
+        }
+        if (!(bmw >= other)) {
+            TEST_FAIL_("case %d, %.4g GiB: bmw %.17g samples/s, best variant %.17g\n%s", i, budget / GIB, bmw, other,
+                       text);
+        }
+        feasible += other > 0;
+        better += bmw > other;
+        planner_answer_free(&answer);
+        scenario_free(&scenario);
+    }
+    printf("  of %d: %u feasible for a variant, bmw strictly better in %u; %u plans that the cost model preferred were "
+           "passed over\n",
+           CASES, feasible, better, otherwise);
+    EXPECT(feasible >= 50);
+    EXPECT(better >= 1);
+}
+
+/* On library models: the plan is faster than before its balance moves, and than everything that cuts stages evenly or by memory, both by simulation. */
+static void test_balance_matters(void)
+{
+    static const struct {
+        const char *model, *machine;
+        double gib;
+    } cases[] = { { "bert-huge-32", "titan-rtx-8-galvatron", 8 },
+                  { "bert-huge-48", "box-8x-rtx3090", 12 },
+                  { "vit-huge-32", "box-8x-titan-rtx", 10 },
+                  { "gpt2-xl", "box-8x-rtx3090", 16 } };
+    unsigned matters = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[256];
+        struct scenario scenario;
+        struct planner_answer answer;
+        snprintf(text, sizeof text, "{\"model\":\"%s\",\"machine\":\"%s\",\"training\":{\"global_batch\":64}}",
+                 cases[i].model, cases[i].machine);
+        load(&scenario, text);
+        double budget = cases[i].gib * GIB, unmoved = 0;
+        plan(&scenario, "galvatron-bmw", 0, budget, &answer);
+        const struct planner_result *result = &answer.results[0];
+        unmoved = fmax(speed_of(&scenario, "galvatron", 0, budget), speed_of(&scenario, "galvatron-base", 0, budget));
+        bool moved = result->unbalanced != NULL && result->unbalanced_simulated.verdict == ORACLE_RAN;
+        double before = moved ? result->unbalanced_simulated.step_time_s : 0,
+               after = result->best.simulated.step_time_s;
+        printf("  %-14s %2.0f GiB: memory-balanced %.4g s, balanced %.4g s (%+.1f %%); %.4g samples/s against %.4g "
+               "without balancing (%+.1f %%); alpha_t %.3f -> %.3f, alpha_m %.3f -> %.3f\n",
+               cases[i].model, cases[i].gib, before, after, before > 0 ? 100 * (after / before - 1) : 0, speed(&answer),
+               unmoved, 100 * (speed(&answer) / unmoved - 1), result->unbalanced_alpha_t, result->best.alpha_t,
+               result->unbalanced_alpha_m, result->best.alpha_m);
+        if (moved) {
+            EXPECT(result->best.alpha_t > result->unbalanced_alpha_t);
+            EXPECT(result->best.alpha_m < result->unbalanced_alpha_m);
+        }
+        matters += moved && after < before && speed(&answer) > unmoved;
+        planner_answer_free(&answer);
+        scenario_free(&scenario);
+    }
+    printf("  balance moves matter on %u of %zu models\n", matters, sizeof cases / sizeof cases[0]);
+    EXPECT(matters >= 3);
+}
+
+TEST_MAIN(TEST(test_bmw_never_worse), TEST(test_balance_matters))
