@@ -92,6 +92,7 @@ static void read_memory(const struct mpress_case *c, const struct plan *plan, co
                         const struct timeline *timeline, struct mpress_view *view)
 {
     struct oracle_result *result = &view->result;
+    CHECK(timeline->spaces != NULL || s->space_count == 0);
     result->host_fits = true;
     view->over_bytes = 0;
     for (uint32_t i = 0; i < s->space_count; i++) {

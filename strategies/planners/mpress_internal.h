@@ -1,4 +1,4 @@
-/* Shared by the files of the planner `mpress` only (mpress_plan.h says what it does).
+/* Shared by the files of the planner `mpress` only (mpress_plan.c says what it does).
  *
  *     mpress_emulate.c   one simulated iteration of a set of choices: step, peaks, idle intervals
  *     mpress_choices.c   choices as a plan's moves and places
@@ -6,7 +6,9 @@
  *     mpress_picks.c     from all resident to what fits
  *     mpress_refine.c    changes that the emulator finds faster
  *     mpress_words.c     when, over which links, why
- *     mpress_plan.c      the search */
+ *     mpress_attempts.c  starts, refinements, mapping
+ *     mpress_answer.c    the answer
+ *     mpress_plan.c      the planner */
 #ifndef MEMWALL_STRATEGIES_PLANNERS_MPRESS_INTERNAL_H
 #define MEMWALL_STRATEGIES_PLANNERS_MPRESS_INTERNAL_H
 

@@ -1,0 +1,180 @@
+/* The answer: the best attempt, what else fits, and sentences. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "sim/base/check.h"
+#include "sim/base/units.h"
+#include "strategies/planners/mpress_attempts.h"
+
+/* "8-1-1", and how a layer's activations leave: -c computed again, -h to the host, -d to other devices. */
+static enum status label(const struct mpress_search *search, const struct plan *plan, struct planner_choice *choice,
+                         struct error *error)
+{
+    static const char *const suffix[] = { [MOVE_TO_HOST] = "-h", [MOVE_TO_DEVICES] = "-d", [MOVE_TO_RECOMPUTE] = "-c" };
+    struct arena *arena = &search->answer->arena;
+    choice->layer_count = (uint32_t)search->request->scenario->model.layers;
+    choice->layers = arena_array(arena, const char *, choice->layer_count);
+    for (uint32_t i = 0; choice->layers != NULL && i < choice->layer_count; i++) {
+        const struct tensor_move *move = plan_moves_find(plan, MOVE_ACTIVATION, (int64_t)i + 1);
+        choice->layers[i] =
+            arena_printf(arena, "%" PRId64 "-1-1%s", plan->pipeline, move != NULL ? suffix[move->target] : "");
+        if (choice->layers[i] == NULL) {
+            return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
+        }
+    }
+    return choice->layers == NULL ? error_set(error, STATUS_NO_MEMORY, "out of memory planning") : STATUS_OK;
+}
+
+static enum status fill_choice(const struct mpress_search *search, const struct mpress_attempt *attempt,
+                               struct planner_choice *choice, struct error *error)
+{
+    const struct mpress_case *c = &search->c;
+    struct arena *arena = &search->answer->arena;
+    const struct oracle_result *result = &attempt->view.result;
+    *choice = (struct planner_choice){ .has_plan = true,
+                                       .global_batch = c->base.global_batch,
+                                       .pipeline = c->stages,
+                                       .step_time_s = result->step_time_s,
+                                       .samples_per_s = result->samples_per_s,
+                                       .peak_bytes = (double)result->peak_bytes,
+                                       .is_simulated = true,
+                                       .simulated = *result };
+    TRY(mpress_choices_plan(c, &attempt->choices, &choice->plan, arena, error));
+    TRY(mpress_words(c, &attempt->choices, &attempt->view, &choice->plan, arena, error));
+    choice->stages = arena_array(arena, struct planner_stage, c->stages);
+    if (choice->stages == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
+    }
+    choice->stage_count = c->stages;
+    for (uint32_t i = 0; i < c->positions; i++) {
+        struct planner_stage *stage = &choice->stages[c->layers[i].stage];
+        stage->layers += mpress_is_block(c, i);
+        stage->time_s += 2 * c->pass_s[c->layers[i].stage];
+    }
+    for (uint32_t s = 0; s < c->stages; s++) {
+        choice->stages[s].memory_bytes = attempt->view.peak_bytes[s];
+        choice->stages[s].leftover_bytes = c->budget_bytes - attempt->view.peak_bytes[s];
+    }
+    planner_balance(choice);
+    return label(search, &choice->plan, choice, error);
+}
+
+static enum status explain_stage(const struct mpress_search *search, const struct mpress_attempt *best, uint32_t stage,
+                                 struct planner_result *result, struct error *error)
+{
+    const struct mpress_case *c = &search->c;
+    uint32_t counts[MOVE_TENSOR_COUNT][MOVE_TARGET_COUNT + 1] = { { 0 } };
+    for (uint32_t i = 0; i < c->positions; i++) {
+        for (int what = 0; what < MOVE_TENSOR_COUNT && c->layers[i].stage == stage; what++) {
+            counts[what][best->choices.of[i].target[what]]++;
+        }
+    }
+    const uint32_t *a = counts[MOVE_ACTIVATION], *o = counts[MOVE_OPTIMIZER];
+    return planner_reason(
+        search->answer, result, error,
+        "stage %u on gpu %" PRId64 ": %.4g GiB with everything resident, %.4g now; activations of %u "
+        "layers recomputed, %u to the host, %u to other devices; states of %u to the host, %u updated "
+        "there, %u on other devices",
+        stage, best->choices.place[stage], c->unsaved.peak_bytes[stage] / GIB, best->view.peak_bytes[stage] / GIB,
+        a[MOVE_TO_RECOMPUTE], a[MOVE_TO_HOST], a[MOVE_TO_DEVICES], o[MOVE_TO_HOST], o[MOVE_TO_CPU], o[MOVE_TO_DEVICES]);
+}
+
+static enum status explain(const struct mpress_search *search, const struct mpress_attempt *best,
+                           struct planner_result *result, struct error *error)
+{
+    TRY(planner_reason(search->answer, result, error, "taken: %s; without memory limits the step would take %.6g s",
+                       best->name, search->c.unsaved.result.step_time_s));
+    for (uint32_t i = 0; i < search->count; i++) {
+        const struct mpress_attempt *other = &search->attempts[i];
+        if (other == best) {
+            continue;
+        }
+        if (mpress_fits(&other->view)) {
+            TRY(planner_reason(search->answer, result, error, "%s: %.6g s", other->name,
+                               other->view.result.step_time_s));
+        } else {
+            TRY(planner_reason(search->answer, result, error, "%s: %.4g GiB too much, all devices and hosts together",
+                               other->name, other->view.over_bytes / GIB));
+        }
+    }
+    for (uint32_t s = 0; s < search->c.stages; s++) {
+        TRY(explain_stage(search, best, s, result, error));
+    }
+    for (uint32_t s = 0; s + 1 < search->c.stages; s++) {
+        uint32_t a = (uint32_t)best->choices.place[s], b = (uint32_t)best->choices.place[s + 1];
+        bool any = false;
+        for (uint32_t i = 0; i < search->c.stages * search->c.stages; i++) {
+            any = any || search->c.links[i] > 0;
+        }
+        if (any && search->c.links[a * search->c.stages + b] == 0) {
+            TRY(planner_reason(search->answer, result, error,
+                               "stages %u and %u (gpus %u and %u) have no direct link: what they exchange crosses PCIe",
+                               s, s + 1, a, b));
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Others that fit, best first; equal ones once. */
+static enum status fill_others(const struct mpress_search *search, const struct mpress_attempt *best,
+                               struct planner_result *result, struct error *error)
+{
+    bool used[MPRESS_ATTEMPTS_MAX] = { false };
+    result->runners_up = arena_array(&search->answer->arena, struct planner_choice, MPRESS_ATTEMPTS_MAX);
+    if (result->runners_up == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
+    }
+    double last_s = best->view.result.step_time_s;
+    while (result->runner_up_count < search->request->top) {
+        const struct mpress_attempt *next = NULL;
+        for (uint32_t i = 0; i < search->count; i++) {
+            const struct mpress_attempt *other = &search->attempts[i];
+            if (!used[i] && other->view.result.step_time_s > last_s && mpress_fits(&other->view) &&
+                (next == NULL || mpress_better(&other->view, &next->view))) {
+                next = other;
+            }
+        }
+        if (next == NULL) {
+            break;
+        }
+        used[next - search->attempts] = true;
+        last_s = next->view.result.step_time_s;
+        TRY(fill_choice(search, next, &result->runners_up[result->runner_up_count++], error));
+    }
+    return STATUS_OK;
+}
+
+static enum status fill_none(const struct mpress_search *search, const struct mpress_attempt *best,
+                             struct planner_result *result, struct error *error)
+{
+    double most = 0;
+    uint32_t fullest = 0;
+    for (uint32_t s = 0; s < search->c.stages; s++) {
+        if (best->view.peak_bytes[s] > most) {
+            most = best->view.peak_bytes[s];
+            fullest = s;
+        }
+    }
+    if (!best->view.result.host_fits) {
+        return planner_reason(search->answer, result, error,
+                              "what the devices cannot hold does not fit into host memory either: more host memory, "
+                              "more GPUs or a smaller model would do");
+    }
+    result->smallest_budget_bytes = most;
+    return planner_reason(search->answer, result, error,
+                          "the best found (%s) still takes %.4g GiB on stage %u, of which weights and gradients never "
+                          "leave; with %.4g GiB a device it would fit",
+                          best->name, most / GIB, fullest, most / GIB);
+}
+
+enum status mpress_fill_result(const struct mpress_search *search, struct planner_result *result, struct error *error)
+{
+    const struct mpress_attempt *best = mpress_best_attempt(search, CLASS_COUNT);
+    if (!mpress_fits(&best->view)) {
+        return fill_none(search, best, result, error);
+    }
+    result->found = true;
+    TRY(fill_choice(search, best, &result->best, error));
+    TRY(fill_others(search, best, result, error));
+    return explain(search, best, result, error);
+}
