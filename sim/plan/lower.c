@@ -271,13 +271,9 @@ static enum status prepare(struct lowering *l)
     l->order_request = plan_order_request(plan);
     TRY(order_check(request->order, &l->order_request, l->error));
     TRY(count_steps(l));
-    l->copies = request->order->model_replicas > 1 ? request->order->model_replicas : 1;
+    l->copies = order_copies(request->order);
     l->model_stages = order_model_stages(request->order, &l->order_request);
-    uint32_t first, last, other_last, chunk;
-    order_holder(request->order, &l->order_request, 0, &first, &chunk);
-    order_holder(request->order, &l->order_request, l->model_stages - 1, &last, &chunk);
-    order_holder(request->order, &l->order_request, l->copies * l->model_stages - 1, &other_last, &chunk);
-    l->tied_apart = request->model->tied_head && first != last && first != other_last;
+    l->tied_apart = request->model->tied_head && order_ends_apart(request->order, &l->order_request);
     TRY(lowering_layouts(l));
     size_t instances = l->fold ? 1 : l->stage_devices;
     size_t transfers = instances * l->stages * l->virtual_stages * l->micro_batches;

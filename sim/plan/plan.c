@@ -35,8 +35,7 @@ const char *plan_detail_word(enum plan_detail detail)
 int64_t plan_model_stages(const struct plan *plan)
 {
     const struct pipeline_order *order = plan_order(plan, NULL);
-    int64_t replicas = order != NULL && order->model_replicas > 1 ? order->model_replicas : 1;
-    return plan->pipeline * plan->virtual_stages / replicas;
+    return plan->pipeline * plan->virtual_stages / (order != NULL ? order_copies(order) : 1);
 }
 
 #define REFUSE(error, path, ...) error_at(error, STATUS_BAD_INPUT, NULL, path, __VA_ARGS__)
