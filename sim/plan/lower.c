@@ -203,6 +203,37 @@ static enum status check_order(const struct lower_request *request, struct error
     return STATUS_OK;
 }
 
+/* What other barriers than the usual one cannot be combined with. */
+static enum status check_barrier(const struct lower_request *request, struct error *error)
+{
+    const struct plan *plan = request->plan;
+    const char *barrier = gradient_barrier_word(plan->gradient_barrier);
+    if (plan->gradient_barrier == BARRIER_AFTER) {
+        return STATUS_OK;
+    }
+    if (request->order->asynchronous) {
+        return error_at(
+            error, STATUS_BAD_INPUT, NULL, "$.parallel.gradient_barrier",
+            "\"%s\": pipeline_order \"%s\" updates each stage by itself and has no barrier; leave the key out", barrier,
+            request->order->name);
+    }
+    if (plan->zero_stage > 1 || plan_is_mixed(plan, request->model)) {
+        return error_at(
+            error, STATUS_BAD_INPUT, NULL, "$.parallel.gradient_barrier",
+            "\"%s\" needs gradients that are reduced once a step, in all layers alike: allowed are zero_stage 0 "
+            "and 1, without \"layers\"",
+            barrier);
+    }
+    if (!policy_is_passive(request->policy)) {
+        return error_at(
+            error, STATUS_BAD_INPUT, NULL, "$.parallel.gradient_barrier",
+            "\"%s\" does not go with memory policy \"%s\", which updates or moves gradients its own way: use "
+            "\"after\" or the policy \"resident\"",
+            barrier, request->policy->name);
+    }
+    return STATUS_OK;
+}
+
 static enum status check_request(const struct lower_request *request, struct error *error)
 {
     const struct plan *plan = request->plan;
@@ -215,6 +246,7 @@ static enum status check_request(const struct lower_request *request, struct err
             (long long)gpus, request->cluster->gpus);
     }
     TRY(check_order(request, error));
+    TRY(check_barrier(request, error));
     if (request->policy->check != NULL) {
         TRY(request->policy->check(request, error));
     }
@@ -233,7 +265,10 @@ static uint32_t *ids(struct lowering *l, size_t count)
     return array;
 }
 
-/* A pipeline that is never flushed is simulated from its beginning: steps that fill it, one to be measured, and one behind it that keeps it full (timeline_step). */
+/* Stages that update for themselves settle within two steps: the slowest cycle of a stage rules from the second on. */
+enum { SETTLING_STEPS = 2 };
+
+/* What is never flushed, or whose stages do not wait for each other, is simulated from its beginning: steps that fill it, one to be measured, and one behind it (timeline_step). */
 static enum status count_steps(struct lowering *l)
 {
     const struct order_request *request = &l->order_request;
@@ -248,6 +283,14 @@ static enum status count_steps(struct lowering *l)
                             a_step, l->steps, ORDER_MICRO_BATCHES_MAX, ORDER_MICRO_BATCHES_MAX / l->steps);
         }
         l->order_request.micro_batches = l->steps * a_step;
+    }
+    if (l->request->plan->gradient_barrier == BARRIER_NONE && l->stages > 1) {
+        l->steps = SETTLING_STEPS + 2;
+        if ((uint64_t)l->steps * a_step > ORDER_MICRO_BATCHES_MAX) {
+            return error_at(l->error, STATUS_BAD_INPUT, NULL, "$.training.global_batch",
+                            "%u micro-batches a step: with gradient_barrier \"none\" allowed are %d", a_step,
+                            ORDER_MICRO_BATCHES_MAX / (SETTLING_STEPS + 2));
+        }
     }
     l->micro_batches = l->steps * a_step;
     return STATUS_OK;
@@ -269,13 +312,9 @@ static enum status prepare(struct lowering *l)
     l->order_request = plan_order_request(plan);
     TRY(order_check(request->order, &l->order_request, l->error));
     TRY(count_steps(l));
-    l->copies = request->order->model_replicas > 1 ? request->order->model_replicas : 1;
+    l->copies = order_copies(request->order);
     l->model_stages = order_model_stages(request->order, &l->order_request);
-    uint32_t first, last, other_last, chunk;
-    order_holder(request->order, &l->order_request, 0, &first, &chunk);
-    order_holder(request->order, &l->order_request, l->model_stages - 1, &last, &chunk);
-    order_holder(request->order, &l->order_request, l->copies * l->model_stages - 1, &other_last, &chunk);
-    l->tied_apart = request->model->tied_head && first != last && first != other_last;
+    l->tied_apart = request->model->tied_head && order_ends_apart(request->order, &l->order_request);
     TRY(lowering_layouts(l));
     size_t instances = l->fold ? 1 : l->stage_devices;
     size_t transfers = instances * l->stages * l->virtual_stages * l->micro_batches;

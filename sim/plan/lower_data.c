@@ -256,6 +256,12 @@ static bool is_first_of_layout(const struct lowering *l, const struct lower_laye
     return i == layer->index;
 }
 
+/* Buckets are reduced while the last backward runs. */
+bool lowering_reduces_early(const struct lowering *l)
+{
+    return l->request->software->overlap_gradient_reduce && l->request->plan->gradient_barrier != BARRIER_BEFORE;
+}
+
 void lowering_gradient_done(struct lowering *l, const struct lower_pass *pass, uint32_t after_op)
 {
     const struct lower_layer *layer = pass->layer;
@@ -276,7 +282,7 @@ void lowering_gradient_done(struct lowering *l, const struct lower_pass *pass, u
     put_in_bucket(l, layer, after_op, pass->last_micro_batch);
     struct bucket *bucket = &lowering_rank_layout(l, layer)->bucket;
     bool chunk_ends = is_first_of_layout(l, layer); /* backward goes down to the chunk's first layer */
-    bool at_once = request->software->overlap_gradient_reduce || every_micro_batch;
+    bool at_once = lowering_reduces_early(l) || every_micro_batch;
     if (at_once && (bucket->bytes >= request->software->bucket_bytes || (every_micro_batch && chunk_ends))) {
         lowering_flush_bucket(l, bucket);
     }
@@ -289,9 +295,24 @@ static void flush_buckets(struct lowering *l)
     }
 }
 
+/* All stages meet when their backwards have ended. */
+static void wait_for_stages(struct lowering *l)
+{
+    struct rank_state *rank = l->rank;
+    uint32_t after = rank->last_compute;
+    if (rank->groups.model != SCHED_NONE && l->stages > 1) {
+        rank->last_data = lowering_collective(l, OP_ALL_REDUCE, rank->data_queue, rank->groups.model,
+                                              rank->groups.model_present, 4, DTYPE_FP32, PHASE_DATA_COMM);
+        builder_depends(l->builder, after);
+    }
+}
+
 void lowering_finish_data(struct lowering *l)
 {
     struct rank_state *rank = l->rank;
+    if (l->request->plan->gradient_barrier == BARRIER_BEFORE) {
+        wait_for_stages(l);
+    }
     flush_buckets(l);
     for (uint32_t i = rank->layer_count; i-- > 0;) {
         if (rank->full_gradient[i] != SCHED_NONE) {

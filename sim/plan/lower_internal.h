@@ -238,6 +238,7 @@ void lowering_weights_for_pass(struct lowering *l, const struct lower_pass *pass
 bool lowering_casts_weights(const struct lowering *l, const struct lower_layer *layer);
 /* Bytes of a layer's whole gradient until it is reduced (ZeRO-2, 3). */
 double lowering_full_gradient_bytes(const struct lowering *l, const struct lower_layer *layer);
+bool lowering_reduces_early(const struct lowering *l);
 void lowering_finish_data(struct lowering *l); /* end of the step: what is still gathered or waits to be reduced */
 void lowering_gradient_done(struct lowering *l, const struct lower_pass *pass, uint32_t after_op);
 void lowering_flush_bucket(struct lowering *l, struct bucket *bucket);

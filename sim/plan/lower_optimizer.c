@@ -102,7 +102,12 @@ static uint32_t gradient_norm(struct lowering *l)
     struct kernel norm = kernel_of_traffic(KERNEL_OPTIMIZER, bytes, 0, l->request->software->optimizer_launches);
     lower_next_depends(l, rank->last_data);
     uint32_t op = kernel_op(l, &norm, PHASE_OPTIMIZER);
-    if (rank->groups.model != SCHED_NONE) {
+    if (l->request->plan->gradient_barrier == BARRIER_NONE) {
+        if (rank->first->tensor != SCHED_NONE) { /* each stage has a norm of its own */
+            op = lowering_collective(l, OP_ALL_REDUCE, rank->queues[QUEUE_COMPUTE], rank->first->tensor,
+                                     rank->first->tensor_present, 4, DTYPE_FP32, PHASE_OPTIMIZER);
+        }
+    } else if (rank->groups.model != SCHED_NONE) {
         rank->last_data = lowering_collective(l, OP_ALL_REDUCE, rank->data_queue, rank->groups.model,
                                               rank->groups.model_present, 4, DTYPE_FP32, PHASE_OPTIMIZER);
         builder_depends(l->builder, op);

@@ -137,8 +137,7 @@ static void emit_segment(struct lowering *l, struct emission *emission, const st
 /* Tensor-parallel collectives inside a pass share links with nobody else's unless data-parallel traffic runs beside it. */
 static bool collectives_are_private(const struct lowering *l, const struct lower_pass *pass)
 {
-    return !l->rank->replicated ||
-           (!l->rank->gathers && !(l->request->software->overlap_gradient_reduce && pass->last_micro_batch));
+    return !l->rank->replicated || (!l->rank->gathers && !(lowering_reduces_early(l) && pass->last_micro_batch));
 }
 
 static const struct pass_template *template_of(const struct lowering *l, const struct lower_layer *layer,

@@ -208,6 +208,9 @@ enum status lowering_walk(struct lowering *l)
         return l->status;
     }
     for (uint32_t step = 0; step < l->steps; step++) {
+        if (step > 0) {
+            lower_next_depends(l, rank->last_data); /* ZeRO-1 gathers new weights */
+        }
         lowering_begin_step(l);
         walk_steps(l, steps, count, step * l->order_request.micro_batches);
         lowering_end_step(l);

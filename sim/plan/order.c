@@ -11,7 +11,7 @@ static uint32_t kinds(const struct pipeline_order *order)
     return order->splits_backward ? 3 : 2;
 }
 
-static uint32_t replicas(const struct pipeline_order *order)
+uint32_t order_copies(const struct pipeline_order *order)
 {
     return order->model_replicas == 0 ? 1 : order->model_replicas;
 }
@@ -19,7 +19,7 @@ static uint32_t replicas(const struct pipeline_order *order)
 uint32_t order_step_count(const struct pipeline_order *order, const struct order_request *request)
 {
     uint64_t count = (uint64_t)request->micro_batches * request->virtual_stages * kinds(order);
-    return (uint32_t)((count + replicas(order) - 1) / replicas(order));
+    return (uint32_t)((count + order_copies(order) - 1) / order_copies(order));
 }
 
 uint32_t order_virtual_stage(const struct pipeline_order *order, const struct order_request *request, uint32_t stage,
@@ -52,13 +52,26 @@ void order_holder(const struct pipeline_order *order, const struct order_request
 
 uint32_t order_model_stages(const struct pipeline_order *order, const struct order_request *request)
 {
-    return request->stages * request->virtual_stages / replicas(order);
+    return request->stages * request->virtual_stages / order_copies(order);
 }
 
 uint32_t order_model_stage(const struct pipeline_order *order, const struct order_request *request,
                            uint32_t virtual_stage)
 {
     return virtual_stage % order_model_stages(order, request);
+}
+
+bool order_ends_apart(const struct pipeline_order *order, const struct order_request *request)
+{
+    uint32_t length = order_model_stages(order, request), first, last, chunk;
+    order_holder(order, request, 0, &first, &chunk);
+    for (uint32_t copy = 1; copy <= order_copies(order); copy++) {
+        order_holder(order, request, copy * length - 1, &last, &chunk);
+        if (last == first) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void order_route(const struct pipeline_order *order, const struct order_request *request, uint32_t micro_batch,

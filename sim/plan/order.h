@@ -85,10 +85,14 @@ void order_holder(const struct pipeline_order *order, const struct order_request
 /* The virtual stages that a micro-batch passes: first .. last, in rising order. */
 void order_route(const struct pipeline_order *order, const struct order_request *request, uint32_t micro_batch,
                  uint32_t *first, uint32_t *last);
+/* Copies of the model, at least 1. */
+uint32_t order_copies(const struct pipeline_order *order);
 /* Virtual stages of one copy of the model; and which of them a virtual stage is, whatever its copy. */
 uint32_t order_model_stages(const struct pipeline_order *order, const struct order_request *request);
 uint32_t order_model_stage(const struct pipeline_order *order, const struct order_request *request,
                            uint32_t virtual_stage);
+/* Whether no device has both the embedding and the head, of whatever copy: a tied table is then kept at either end. */
+bool order_ends_apart(const struct pipeline_order *order, const struct order_request *request);
 uint32_t order_weight_versions(const struct pipeline_order *order, const struct order_request *request, uint32_t stage);
 /* Check that each (micro-batch, chunk) appears once per kind, F before B before W. Run on every built order, in every build. */
 enum status order_verify(const struct pipeline_order *order, const struct order_request *request, uint32_t stage,

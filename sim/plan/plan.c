@@ -19,6 +19,13 @@ const char *recompute_word(enum recompute_mode mode)
     return words[mode];
 }
 
+const char *gradient_barrier_word(enum gradient_barrier barrier)
+{
+    static const char *const words[BARRIER_COUNT] = { "before", "after", "none" };
+    CHECK((unsigned)barrier < BARRIER_COUNT);
+    return words[barrier];
+}
+
 const char *plan_detail_word(enum plan_detail detail)
 {
     static const char *const words[] = { "op", "layer", "stage" };
@@ -29,8 +36,7 @@ const char *plan_detail_word(enum plan_detail detail)
 int64_t plan_model_stages(const struct plan *plan)
 {
     const struct pipeline_order *order = plan_order(plan, NULL);
-    int64_t replicas = order != NULL && order->model_replicas > 1 ? order->model_replicas : 1;
-    return plan->pipeline * plan->virtual_stages / replicas;
+    return plan->pipeline * plan->virtual_stages / (order != NULL ? order_copies(order) : 1);
 }
 
 #define REFUSE(error, path, ...) error_at(error, STATUS_BAD_INPUT, NULL, path, __VA_ARGS__)
@@ -250,6 +256,9 @@ void plan_print_json(const struct plan *plan, const struct model *model, struct 
     jw_int(&w, "virtual_stages", plan->virtual_stages);
     jw_int(&w, "data", plan->data);
     jw_int(&w, "zero_stage", plan->zero_stage);
+    if (plan->gradient_barrier != BARRIER_AFTER) {
+        jw_string(&w, "gradient_barrier", gradient_barrier_word(plan->gradient_barrier));
+    }
     plan_layers_print(plan, model, &w);
     jw_end(&w);
     jw_array(&w, "recompute");

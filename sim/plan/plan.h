@@ -21,6 +21,14 @@ struct pipeline_order;
 enum recompute_mode { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_MODE_COUNT };
 enum plan_detail { DETAIL_OP, DETAIL_LAYER, DETAIL_STAGE };
 
+/* What gradient reductions of stages wait for, and their updates (facts/mpress-hippie-pipelines.md B.2). */
+enum gradient_barrier {
+    BARRIER_BEFORE, /* nobody reduces before the backwards of all stages have ended */
+    BARRIER_AFTER, /* each stage reduces when its own have; all wait for the norm of all gradients before they update */
+    BARRIER_NONE,  /* each reduces and updates for itself, and begins its next step: no norm over stages */
+    BARRIER_COUNT
+};
+
 enum { PLAN_WORD_BYTES = 64 };
 
 /* How the devices of a stage split one layer; sim/plan/plan_layers.h says what follows from it. */
@@ -40,6 +48,7 @@ struct plan {
      * samples of a micro-batch on them (micro_batch * data). */
     int64_t tensor, context, expert, pipeline, virtual_stages, data, zero_stage;
     bool sequence_parallel;
+    enum gradient_barrier gradient_barrier; /* BARRIER_AFTER unless said otherwise */
     /* derived: global_batch / (data * micro_batch) */
     int64_t micro_batches;
     char order[PLAN_WORD_BYTES];
@@ -94,6 +103,7 @@ enum status plan_hash(const struct plan *plan, const struct model *model, struct
 void plan_hash_model(const struct model *model, struct hash *hash);
 
 const char *recompute_word(enum recompute_mode mode);
+const char *gradient_barrier_word(enum gradient_barrier barrier);
 const char *plan_detail_word(enum plan_detail detail);
 
 #endif

@@ -81,6 +81,9 @@ static enum status check_product(const struct plan *plan, const struct json *par
 static enum status read_parallel(struct plan *plan, const struct json *root, int64_t gpus, struct arena *arena,
                                  struct error *error)
 {
+    const char *const barriers[] = { gradient_barrier_word(BARRIER_BEFORE), gradient_barrier_word(BARRIER_AFTER),
+                                     gradient_barrier_word(BARRIER_NONE) };
+    size_t barrier;
     struct json p;
     TRY(json_object_optional(root, "parallel", &p, error));
     if (p.node != NULL) {
@@ -91,6 +94,8 @@ static enum status read_parallel(struct plan *plan, const struct json *root, int
     TRY(json_int_or(&p, "expert", 1, PLAN_DEGREE_MAX, 1, &plan->expert, error));
     TRY(json_int_or(&p, "pipeline", 1, ORDER_STAGES_MAX, 1, &plan->pipeline, error));
     TRY(json_int_or(&p, "zero_stage", 0, 3, 0, &plan->zero_stage, error));
+    TRY(json_word_or(&p, "gradient_barrier", barriers, BARRIER_COUNT, BARRIER_AFTER, &barrier, error));
+    plan->gradient_barrier = (enum gradient_barrier)barrier;
     TRY(json_bool_or(&p, "sequence_parallel", false, &plan->sequence_parallel, error));
     TRY(plan_order_read(plan, &p, arena, error));
     const struct pipeline_order *order = plan_order(plan, NULL);

@@ -37,6 +37,10 @@ static const struct scenario_key KEYS[] = {
     { "parallel.virtual_stages", "integer", "what the order needs, else 1", "model chunks of each device" },
     { "parallel.data", "integer", "gpus / (tensor x context x pipeline)", "data-parallel replicas" },
     { "parallel.zero_stage", "0 to 3", "0", "ZeRO: 1 shards optimizer states, 2 gradients too, 3 weights too" },
+    { "parallel.gradient_barrier", "before | after | none", "after",
+      "what a stage waits for: before it reduces gradients, for all stages; after, for the norm of all; none: it "
+      "reduces, "
+      "updates and goes on by itself" },
     { "parallel.layers", "list of objects", "all layers as above",
       "runs of layers that are split alike, in model order: [{\"layers\": 16, \"tensor\": 2, \"zero_stage\": 3}, "
       "...]" },

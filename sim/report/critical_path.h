@@ -63,7 +63,7 @@ struct path_op {
 enum { PATH_TOP_MAX = 8 };
 
 struct critical_path {
-    int64_t length_ps;       /* the sum of all spans; the step time */
+    int64_t length_ps;       /* the sum of all spans; the end of the timeline (of several steps: all) */
     struct path_span *spans; /* in order of time, without gaps */
     uint32_t span_count;
     int64_t cause_ps[PATH_CAUSE_COUNT]; /* each sums to length_ps */

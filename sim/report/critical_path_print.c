@@ -152,8 +152,13 @@ void critical_path_text(const struct critical_path *path, const struct result_in
     for (uint32_t i = 0; i < count; i++) {
         text_row(&causes, path_cause_word(order[i]), path->cause_ps[order[i]], path->length_ps, cause_help(order[i]));
     }
-    strbuf_printf(out, "\nCritical path: %s in %u spans, one cause at every instant\n",
+    uint32_t steps = timeline_step(s, input->timeline).steps;
+    strbuf_printf(out, "\nCritical path: %s in %u spans, one cause at every instant",
                   text_time_ps(path->length_ps, time, sizeof time), path->span_count);
+    if (steps > 1) {
+        strbuf_printf(out, ", through all %u steps of the schedule", steps);
+    }
+    strbuf_char(out, '\n');
     text_table_print(&causes, 2, false, out);
     count = sorted_nonzero(path->link_ps, PATH_LINK_COUNT, order);
     strbuf_append(out, "What let the ops on it begin\n");

@@ -62,6 +62,7 @@ void explain_flops(struct explainer *e);
 void explain_kernels(struct explainer *e);
 void explain_collectives(struct explainer *e);
 void explain_host(struct explainer *e);
+/* explain_step.c */
 void explain_pipeline(struct explainer *e);
 void explain_step(struct explainer *e);
 /* explain_sources.c */

@@ -73,6 +73,17 @@ void explain_plan(struct explainer *e)
                  e->order->paper);
     explain_parameters(e, "Parameters of the pipeline order", e->order->parameters, e->order->parameter_count,
                        &p->order_parameters);
+    explain_value(e, "copies of the model", order_copies(e->order), NULL,
+                  "what the order needs; all hold the same weights and sum their gradients", NULL, e->order->paper);
+    static const char *const barriers[BARRIER_COUNT] = {
+        [BARRIER_BEFORE] = "before: no stage reduces gradients until the backwards of all have ended",
+        [BARRIER_AFTER] = "after: each stage reduces when its own backwards have ended, all wait for the norm of all",
+        [BARRIER_NONE] = "none: each stage reduces, updates and goes on by itself",
+    };
+    explain_word(e, "gradient barrier",
+                 e->order->asynchronous ? "none: the order updates each stage by itself"
+                                        : barriers[p->gradient_barrier],
+                 "the three forms of hidden reduction (our rules for the idea of Hippie, Ye et al., ICPP 2021)");
     explain_word(e, "precision", dtype_word(p->precision), NULL);
     explain_value(e, "ZeRO stage", (double)p->zero_stage, NULL,
                   "1: optimizer states divided over data parallel ranks, 2: gradients too, 3: weights too", NULL,
@@ -84,7 +95,8 @@ void explain_plan(struct explainer *e)
 
 /* What a stage holds, from plan and layer graphs. */
 struct stage_contents {
-    uint32_t layers; /* transformer */
+    uint32_t layers;   /* transformer */
+    uint32_t versions; /* of the weights */
     bool embedding, head;
     /* On one device, after tensor parallelism. Bytes: as their ZeRO stages divide them. */
     double parameters, weight_bytes, gradient_bytes, optimizer_bytes;
@@ -95,20 +107,30 @@ static void add_layer(const struct explainer *e, struct stage_contents *c, int64
 {
     const struct software *sw = &e->from->scenario->software;
     const struct plan_layer *split = explain_split_at(e, position);
-    double replicas = (double)(split->data * e->from->scenario->plan.context);
+    double replicas = (double)(split->data * e->from->scenario->plan.context * order_copies(e->order));
     c->parameters += parameters;
     c->weight_bytes += parameters * sw->weight_bytes / (split->zero_stage >= 3 ? replicas : 1);
     c->gradient_bytes += parameters * sw->gradient_bytes / (split->zero_stage >= 2 ? replicas : 1);
     c->optimizer_bytes += parameters * (sw->master_bytes + sw->moments_bytes) / (split->zero_stage >= 1 ? replicas : 1);
 }
 
+static uint32_t model_stage(const struct explainer *e, uint32_t stage, uint32_t chunk)
+{
+    uint32_t v = order_virtual_stage(e->order, &e->order_request, stage, chunk);
+    return order_model_stage(e->order, &e->order_request, v);
+}
+
+static bool is_last_stage(const struct explainer *e, uint32_t model_stage)
+{
+    return model_stage + 1 == order_model_stages(e->order, &e->order_request);
+}
+
 static struct stage_contents stage_contents(const struct explainer *e, uint32_t stage)
 {
     const struct plan *plan = &e->from->scenario->plan;
     struct stage_contents c = { 0 };
-    uint32_t virtual_count = e->order_request.stages * e->order_request.virtual_stages;
     for (uint32_t chunk = 0; chunk < e->order_request.virtual_stages; chunk++) {
-        uint32_t v = order_virtual_stage(e->order, &e->order_request, stage, chunk);
+        uint32_t v = model_stage(e, stage, chunk);
         int64_t first = 1;
         for (uint32_t before = 0; before < v; before++) {
             first += plan->stage_layers[before];
@@ -118,17 +140,20 @@ static struct stage_contents stage_contents(const struct explainer *e, uint32_t 
         }
         c.layers += (uint32_t)plan->stage_layers[v];
         c.embedding = c.embedding || v == 0;
-        c.head = c.head || v == virtual_count - 1;
+        c.head = c.head || is_last_stage(e, v);
     }
     int64_t last = e->from->scenario->model.layers + 1;
     if (c.embedding) {
         add_layer(e, &c, 0, e->graphs[LAYER_EMBEDDING].parameters);
     }
     if (c.head) {
-        /* A last stage apart from the first keeps its own copy of a tied table. */
+        /* A device without the embedding keeps its own copy of a tied table. */
         const struct layer_graph *head = &e->graphs[LAYER_HEAD];
-        add_layer(e, &c, last, head->parameters + (plan->pipeline > 1 ? head->tied_parameters : 0));
+        bool apart = order_ends_apart(e->order, &e->order_request);
+        add_layer(e, &c, last, head->parameters + (apart ? head->tied_parameters : 0));
     }
+    c.versions = order_weight_versions(e->order, &e->order_request, stage);
+    c.weight_bytes *= c.versions;
     return c;
 }
 
@@ -197,7 +222,8 @@ void explain_states(struct explainer *e)
                                  ? explain_text(e, "%u layers as split", c.layers)
                                  : explain_text(e, "%u x %.10g", c.layers, e->graphs[LAYER_TRANSFORMER].parameters);
         explain_cell_text(
-            e, explain_text(e, "%s%s%s", layers, c.embedding ? " + embedding" : "", c.head ? " + head" : ""));
+            e, explain_text(e, "%s%s%s%s", layers, c.embedding ? " + embedding" : "", c.head ? " + head" : "",
+                            c.versions > 1 ? explain_text(e, "; weights x %u versions", c.versions) : ""));
     }
 }
 
@@ -218,14 +244,13 @@ static double saved_bytes(const struct layer_graph *graph, enum recompute_mode m
 static double chunk_saved_bytes(const struct explainer *e, uint32_t stage, uint32_t chunk)
 {
     const struct plan *plan = &e->from->scenario->plan;
-    uint32_t v = order_virtual_stage(e->order, &e->order_request, stage, chunk);
-    uint32_t virtual_count = e->order_request.stages * e->order_request.virtual_stages;
+    uint32_t v = model_stage(e, stage, chunk);
     int64_t first = 0;
     for (uint32_t before = 0; before < v; before++) {
         first += plan->stage_layers[before];
     }
     double bytes = v == 0 ? e->graphs[LAYER_EMBEDDING].saved_bytes_none : 0;
-    bytes += v == virtual_count - 1 ? e->graphs[LAYER_HEAD].saved_bytes_none : 0;
+    bytes += is_last_stage(e, v) ? e->graphs[LAYER_HEAD].saved_bytes_none : 0;
     for (int64_t i = first; i < first + plan->stage_layers[v]; i++) {
         bytes += saved_bytes(explain_graph(e, i + 1), (enum recompute_mode)plan->recompute[i]);
     }

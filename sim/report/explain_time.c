@@ -1,4 +1,4 @@
-/* Explaining seconds: FLOPs, the kernels of a layer, collectives, the host, the pipeline, the step. */
+/* Explaining seconds: FLOPs, the kernels of a layer, collectives, the host. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -374,7 +374,11 @@ void explain_collectives(struct explainer *e)
                     "all-gather and reduce-scatter, 1 for a send.");
     static const char *const columns[] = { "rank",  "what",         "why",      "group",           "members",
                                            "bytes", "times a step", "alone us", "rate and source", NULL };
-    explain_table(e, "Each kind that the schedule issues; times a step: on one rank", columns);
+    uint32_t steps = e->from->result->steps;
+    explain_table(e,
+                  steps > 1 ? explain_text(e, "Each kind that the schedule issues, in all of its %u steps", steps)
+                            : "Each kind that the schedule issues; times a step: on one rank",
+                  columns);
     for (uint32_t i = 0; i < all.count; i++) {
         collective_row(e, &all.rows[i]);
     }
@@ -478,122 +482,20 @@ void explain_host(struct explainer *e)
     for (uint32_t i = 0; i < r->stage_count; i++) {
         const struct stage_times *times = &r->stages[i];
         struct issue_counts c = issue_counts(s, sw, &s->ranks[times->rank]);
-        double host = c.launches * sw->launch_host_s + c.passes * sw->pass_host_s + c.collective_s +
-                      c.copies * sw->copy_host_s + e->order_request.micro_batches * sw->micro_batch_host_s +
-                      sw->step_host_s;
+        double host = (c.launches * sw->launch_host_s + c.passes * sw->pass_host_s + c.collective_s +
+                       c.copies * sw->copy_host_s) /
+                          r->steps +
+                      e->order_request.micro_batches * sw->micro_batch_host_s + sw->step_host_s;
         double device = times->busy_s[TIME_COMPUTE] + times->busy_s[TIME_RECOMPUTE] + times->busy_s[TIME_OPTIMIZER];
         explain_cell_text(e, sched_label(s, s->ranks[times->rank].label));
-        explain_cell_number(e, c.launches);
-        explain_cell_number(e, c.passes);
-        explain_cell_number(e, c.collectives);
-        explain_cell_number(e, c.pairs);
-        explain_cell_number(e, c.copies);
+        explain_cell_number(e, c.launches / r->steps);
+        explain_cell_number(e, c.passes / r->steps);
+        explain_cell_number(e, c.collectives / r->steps);
+        explain_cell_number(e, c.pairs / r->steps);
+        explain_cell_number(e, c.copies / r->steps);
         explain_cell_number(e, host);
         explain_cell_number(e, device);
         explain_cell_number(e, device > 0 ? host / device : 0);
         explain_cell_number(e, times->exposed_s[TIME_HOST_ISSUE]);
-    }
-}
-
-/* ---- the pipeline ---- */
-
-void explain_pipeline(struct explainer *e)
-{
-    const struct result *r = e->from->result;
-    const struct schedule *s = e->from->input->schedule;
-    double p = e->order_request.stages, m = e->order_request.micro_batches, v = e->order_request.virtual_stages;
-    explain_section(e, "pipeline", "Pipeline", NULL);
-    if (p < 2) {
-        explain_word(e, "bubble", "none: one stage", NULL);
-        return;
-    }
-    bool known = strcmp(e->order->name, "1f1b") == 0 || strcmp(e->order->name, "gpipe") == 0 ||
-                 strcmp(e->order->name, "interleaved") == 0;
-    double ideal = (p - 1) / (v * m);
-    if (known) {
-        explain_value(e, "bubble / work of equal stages", ideal, NULL, "(p - 1) / (v m)",
-                      explain_text(e, "(%g - 1) / (%g x %g)", p, v, m), "Narayanan et al. 2021 (SC21), section 2.2");
-    } else {
-        explain_word(e, "bubble", "no closed form is known here for this order; `memwall pipeline` measures it",
-                     e->order->paper);
-    }
-    double work = 0, bubble = 0;
-    for (uint32_t i = 0; i < r->stage_count; i++) {
-        const double *x = r->stages[i].exposed_s;
-        work += x[TIME_COMPUTE] + x[TIME_RECOMPUTE] + x[TIME_TENSOR_COMM] + x[TIME_HOST_ISSUE];
-        bubble += x[TIME_BUBBLE] + x[TIME_PIPELINE_COMM];
-    }
-    if (r->stage_count > 0 && work > 0) {
-        explain_value(e, "bubble / work, simulated", bubble / work, NULL,
-                      "(bubble + exposed pipeline transfers) / (compute + recompute + exposed tensor collectives + "
-                      "exposed host), all ranks",
-                      explain_text(e, "%.6g s / %.6g s", bubble, work), NULL);
-    }
-    if (known && r->fits && r->stage_count > 0) {
-        /* The slowest stage paces the step: everybody else waits for it. */
-        double most = 0, rest = 0;
-        const char *slowest = "";
-        for (uint32_t i = 0; i < r->stage_count; i++) {
-            const double *x = r->stages[i].exposed_s;
-            double stage = x[TIME_COMPUTE] + x[TIME_RECOMPUTE] + x[TIME_TENSOR_COMM] + x[TIME_HOST_ISSUE];
-            if (stage > most) {
-                most = stage;
-                rest = x[TIME_OPTIMIZER] + x[TIME_DATA_COMM] + x[TIME_OFFLOAD] + x[TIME_MEMORY_WAIT];
-                slowest = sched_label(s, s->ranks[r->stages[i].rank].label);
-            }
-        }
-        explain_value(e, "first-order step time", most * (1 + ideal) + rest, "s",
-                      "work of the slowest stage x (1 + bubble/work) + its optimizer, data-parallel and offload time",
-                      explain_text(e, "%.6g x (1 + %.6g) + %.6g  (%s)", most, ideal, rest, slowest), NULL);
-        explain_value(e, "simulated step time", r->step_time_s, "s", NULL, NULL, NULL);
-    }
-}
-
-/* ---- the step ---- */
-
-void explain_step(struct explainer *e)
-{
-    const struct result *r = e->from->result;
-    const struct schedule *s = e->from->input->schedule;
-    static const char *const helps[] = {
-#define X(name, key, help) help,
-        TIME_CLASS_TABLE(X)
-#undef X
-    };
-    explain_section(e, "step", "The step",
-                    "Every instant of a rank's compute queue has one cause: exposed times sum to the step. Busy counts "
-                    "hidden work too.");
-    if (!r->fits) {
-        explain_word(e, "outcome", r->outcome.text != NULL ? r->outcome.text : "does not fit", NULL);
-        return;
-    }
-    explain_value(e, "step time", r->step_time_s, "s", "end of the last operation", NULL, NULL);
-    explain_value(e, "throughput", r->tokens_per_s, "tokens/s", "tokens of a step / step time",
-                  explain_text(e, "%.10g / %.6g", s->tokens, r->step_time_s), NULL);
-    static const char *const meanings[] = { "cause", "what it is", NULL };
-    explain_table(e, "Causes", meanings);
-    for (uint32_t c = 0; c < TIME_CLASS_COUNT; c++) {
-        explain_cell_text(e, time_class_word((enum time_class)c));
-        explain_cell_text(e, helps[c]);
-    }
-    static const char *const columns[] = { "rank",
-#define X(name, key, help) key,
-                                           TIME_CLASS_TABLE(X)
-#undef X
-                                               "sum",
-                                           NULL };
-    for (uint32_t busy = 0; busy < 2; busy++) {
-        explain_table(e, busy ? "Busy (s): all queues, hidden or not" : "Exposed (s): sums to the step time", columns);
-        for (uint32_t i = 0; i < r->stage_count; i++) {
-            const struct stage_times *times = &r->stages[i];
-            double sum = 0;
-            explain_cell_text(e, sched_label(s, s->ranks[times->rank].label));
-            for (uint32_t c = 0; c < TIME_CLASS_COUNT; c++) {
-                double value = busy ? times->busy_s[c] : times->exposed_s[c];
-                sum += value;
-                explain_cell_number(e, value);
-            }
-            explain_cell_number(e, sum);
-        }
     }
 }

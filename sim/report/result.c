@@ -267,7 +267,7 @@ static enum status compute_done(struct result *result, const struct result_input
 
 enum status result_compute(struct result *result, const struct result_input *input, struct error *error)
 {
-    *result = (struct result){ .name = input->name, .schedule_hash = input->timeline->schedule_hash };
+    *result = (struct result){ .name = input->name, .schedule_hash = input->timeline->schedule_hash, .steps = 1 };
     result->complete = input->timeline->outcome == TIMELINE_DONE;
     result->fits = result->complete && input->does_not_fit == NULL;
     if (result->complete) { /* a step that got stuck takes no time */

@@ -11,9 +11,7 @@
 #ifndef MEMWALL_STRATEGIES_PLANNERS_HIPPIE_HIDING_H
 #define MEMWALL_STRATEGIES_PLANNERS_HIPPIE_HIDING_H
 
-#include <stdint.h>
-
-enum gradient_barrier { BARRIER_BEFORE, BARRIER_AFTER, BARRIER_NONE, BARRIER_COUNT };
+#include "sim/plan/plan.h"
 
 struct hiding {
     uint32_t stages, micro_batches; /* >= 1 */
