@@ -165,6 +165,8 @@ static void test_infinity(void)
                  " \"stage3_max_live_parameters\": 8, \"max_reuse_distance\": 9, \"sub_group_size\": 10"),
             4, 1);
     EXPECT_TEXT(c.scenario.plan.policy, "zero3-offload");
+    EXPECT_REAL(parameter(&c, "pinned_weights"), 0, 0); /* DeepSpeed's default */
+    EXPECT_REAL(parameter(&c, "pinned_gradients"), 0, 0);
     EXPECT_REAL(parameter(&c, "prefetch_elements"), 6, 0);
     EXPECT_REAL(parameter(&c, "persistence_threshold"), 7, 0);
     EXPECT_REAL(parameter(&c, "max_live_parameters"), 8, 0);
@@ -173,9 +175,11 @@ static void test_infinity(void)
     finish(&c);
     read_as(&c,
             ZERO("\"stage\": 3, \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"/x\", \"pipeline_read\":"
-                 " true}, \"offload_param\": {\"device\": \"nvme\", \"buffer_count\": 6, \"buffer_size\": 7000}"),
+                 " true}, \"offload_param\": {\"device\": \"nvme\", \"buffer_count\": 6, \"buffer_size\": 7000,"
+                 " \"pin_memory\": true}"),
             4, 1);
     EXPECT_TEXT(c.scenario.plan.policy, "zero-infinity");
+    EXPECT_REAL(parameter(&c, "pinned_weights"), 1, 0);
     EXPECT_REAL(parameter(&c, "buffer_count"), 6, 0);
     EXPECT_REAL(parameter(&c, "buffer_elements"), 7000, 0);
     EXPECT_REAL(parameter(&c, "pipeline_read"), 1, 0);
