@@ -159,6 +159,16 @@ static void test_offload(void)
 static void test_infinity(void)
 {
     struct read_config c;
+    read_as(&c, ZERO("\"stage\": 3, \"cpu_offload\": true, \"cpu_offload_params\": true"), 4, 1); /* keys of 2021 */
+    EXPECT_TEXT(c.scenario.plan.policy, "zero3-offload");
+    EXPECT_PART(c.reading.scenario.text, "\"parameters_on\": \"host\"");
+    EXPECT_REAL(parameter(&c, "pinned_weights"), 0, 0);
+    EXPECT_INT(c.reading.ignored.count, 0);
+    finish(&c);
+    read_as(&c, ZERO("\"stage\": 3, \"cpu_offload\": true, \"cpu_offload_use_pin_memory\": true"), 4, 1);
+    EXPECT_PART(c.reading.scenario.text, "\"parameters_on\": \"device\"");
+    EXPECT_REAL(parameter(&c, "pinned_gradients"), 1, 0);
+    finish(&c);
     read_as(&c,
             ZERO("\"stage\": 3, \"offload_optimizer\": {\"device\": \"cpu\"}, \"offload_param\": {\"device\": \"cpu\"},"
                  " \"stage3_prefetch_bucket_size\": 6, \"stage3_param_persistence_threshold\": 7,"
