@@ -198,8 +198,8 @@ enum status plots_start(struct plots *plots, const struct plot_input *input, str
 {
     static enum status (*const makers[PLOT_COUNT])(const struct plot_input *, struct picture *,
                                                    struct error *) = { plot_timeline, plot_memory, plot_links,
-                                                                       plot_breakdown };
-    static const char *const names[PLOT_COUNT] = { "timeline", "memory", "links", "breakdown" };
+                                                                       plot_breakdown, plot_chunks };
+    static const char *const names[PLOT_COUNT] = { "timeline", "memory", "links", "breakdown", "chunks" };
     enum status status = STATUS_OK;
     *plots = (struct plots){ .input = input };
     TRY(prepare_folder(input->folder, error));

@@ -4,6 +4,7 @@
  *   memory     bytes by class over time on the fullest device, with its capacity; the totals of all devices beside it
  *   links      use of the busiest links over time
  *   breakdown  where the step of each rank goes: exposed times, which sum to the step
+ *   chunks     where a policy's chunks are: one row a chunk of each list, on the first device or its host (of schedules that have buffers named "... chunk N")
  *
  * Written into FOLDER: plots/NAME.dat and plots/NAME.gp (data and script: re-run with `gnuplot plots/NAME.gp` from FOLDER), NAME.svg and NAME.png. Colours are Okabe and Ito's, chosen
  * so that neighbours differ in grey print as well. What a picture cannot show at its size is merged first, so that an SVG stays small. */
@@ -26,7 +27,7 @@ struct plot_input {
     size_t note_bytes;
 };
 
-enum { PLOT_COUNT = 4 };
+enum { PLOT_COUNT = 5 };
 
 /* Pictures being drawn by gnuplot beside us. */
 struct plots {

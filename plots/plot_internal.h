@@ -35,6 +35,7 @@ enum status plot_draw_one(const char *folder, const struct picture *picture, cha
 enum status plot_timeline(const struct plot_input *input, struct picture *picture, struct error *error);
 enum status plot_memory(const struct plot_input *input, struct picture *picture, struct error *error);
 enum status plot_links(const struct plot_input *input, struct picture *picture, struct error *error);
+enum status plot_chunks(const struct plot_input *input, struct picture *picture, struct error *error);
 enum status plot_breakdown(const struct plot_input *input, struct picture *picture, struct error *error);
 
 #endif

@@ -159,12 +159,24 @@ static void test_offload(void)
 static void test_infinity(void)
 {
     struct read_config c;
+    read_as(&c, ZERO("\"stage\": 3, \"cpu_offload\": true, \"cpu_offload_params\": true"), 4, 1); /* keys of 2021 */
+    EXPECT_TEXT(c.scenario.plan.policy, "zero3-offload");
+    EXPECT_PART(c.reading.scenario.text, "\"parameters_on\": \"host\"");
+    EXPECT_REAL(parameter(&c, "pinned_weights"), 0, 0);
+    EXPECT_INT(c.reading.ignored.count, 0);
+    finish(&c);
+    read_as(&c, ZERO("\"stage\": 3, \"cpu_offload\": true, \"cpu_offload_use_pin_memory\": true"), 4, 1);
+    EXPECT_PART(c.reading.scenario.text, "\"parameters_on\": \"device\"");
+    EXPECT_REAL(parameter(&c, "pinned_gradients"), 1, 0);
+    finish(&c);
     read_as(&c,
             ZERO("\"stage\": 3, \"offload_optimizer\": {\"device\": \"cpu\"}, \"offload_param\": {\"device\": \"cpu\"},"
                  " \"stage3_prefetch_bucket_size\": 6, \"stage3_param_persistence_threshold\": 7,"
                  " \"stage3_max_live_parameters\": 8, \"max_reuse_distance\": 9, \"sub_group_size\": 10"),
             4, 1);
     EXPECT_TEXT(c.scenario.plan.policy, "zero3-offload");
+    EXPECT_REAL(parameter(&c, "pinned_weights"), 0, 0); /* DeepSpeed's default */
+    EXPECT_REAL(parameter(&c, "pinned_gradients"), 0, 0);
     EXPECT_REAL(parameter(&c, "prefetch_elements"), 6, 0);
     EXPECT_REAL(parameter(&c, "persistence_threshold"), 7, 0);
     EXPECT_REAL(parameter(&c, "max_live_parameters"), 8, 0);
@@ -173,9 +185,11 @@ static void test_infinity(void)
     finish(&c);
     read_as(&c,
             ZERO("\"stage\": 3, \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"/x\", \"pipeline_read\":"
-                 " true}, \"offload_param\": {\"device\": \"nvme\", \"buffer_count\": 6, \"buffer_size\": 7000}"),
+                 " true}, \"offload_param\": {\"device\": \"nvme\", \"buffer_count\": 6, \"buffer_size\": 7000,"
+                 " \"pin_memory\": true}"),
             4, 1);
     EXPECT_TEXT(c.scenario.plan.policy, "zero-infinity");
+    EXPECT_REAL(parameter(&c, "pinned_weights"), 1, 0);
     EXPECT_REAL(parameter(&c, "buffer_count"), 6, 0);
     EXPECT_REAL(parameter(&c, "buffer_elements"), 7000, 0);
     EXPECT_REAL(parameter(&c, "pipeline_read"), 1, 0);

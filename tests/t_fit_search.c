@@ -227,7 +227,7 @@ static void test_all_agrees(void)
     request.sets = sets;
     request.set_count = 2;
     EXPECT_INT(fit_list_models("patrickstar-ladder", &arena, &request.models, &request.model_count, &error), STATUS_OK);
-    EXPECT_INT(request.model_count, 17);
+    EXPECT_INT(request.model_count, 18);
     EXPECT_INT(fit_models(&request, &report, &error), STATUS_OK);
     EXPECT(report.outcome.any);
     uint32_t largest = report.outcome.largest, next = report.outcome.next;
@@ -240,8 +240,8 @@ static void test_all_agrees(void)
     EXPECT_INT(fit_models(&request, &report, &error), STATUS_OK);
     EXPECT_INT(report.outcome.largest, largest);
     EXPECT_INT(report.outcome.next, next);
-    EXPECT_INT(all.count, 17);
-    EXPECT_INT(report.trial_count, 17);
+    EXPECT_INT(all.count, 18);
+    EXPECT_INT(report.trial_count, 18);
     for (uint32_t i = 0; i + 1 < report.trial_count; i++) {
         EXPECT(report.trials[i].parameters < report.trials[i + 1].parameters);
     }

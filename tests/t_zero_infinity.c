@@ -98,6 +98,44 @@ static void test_bytes(void)
     }
 }
 
+static uint32_t pageable_copies(const struct report_run *run, enum opcode opcode)
+{
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < run->schedule.op_count; k++) {
+        const struct sched_op *op = &run->schedule.ops[k];
+        count += op->opcode == opcode && run->schedule.works[op->work].pageable != 0;
+    }
+    return count;
+}
+
+/* Memory that is not page-locked: the same bytes, in the other part of the host, through slower copies; those of gradients hold the backward up. */
+static void test_pageable(void)
+{
+    static struct report_run locked, weights, gradients;
+    const struct zero_case as_default = { 2, 3, 2, "{\"name\": \"zero3-offload\"}", "" };
+    const struct zero_case no_weights = { 2, 3, 2, "{\"name\": \"zero3-offload\", \"pinned_weights\": false}", "" };
+    const struct zero_case no_gradients = { 2, 3, 2, "{\"name\": \"zero3-offload\", \"pinned_gradients\": false}", "" };
+    if (zero_run(&locked, &as_default) && zero_run(&weights, &no_weights) && zero_run(&gradients, &no_gradients)) {
+        double p = parameters_of(&locked);
+        EXPECT_REAL(zero_held(&locked, SPACE_PINNED, BUFFER_WEIGHT), 2 * p, 0);
+        EXPECT_REAL(zero_held(&weights, SPACE_HOST, BUFFER_WEIGHT), 2 * p, 0);
+        EXPECT_REAL(zero_held(&weights, SPACE_PINNED, BUFFER_WEIGHT), 0, 0);
+        EXPECT_REAL(zero_held(&gradients, SPACE_HOST, BUFFER_GRADIENT),
+                    zero_held(&locked, SPACE_PINNED, BUFFER_GRADIENT), 0);
+        EXPECT_REAL(zero_held(&gradients, SPACE_PINNED, BUFFER_GRADIENT), 0, 0);
+        EXPECT_INT(pageable_copies(&locked, OP_COPY_H2D) + pageable_copies(&locked, OP_COPY_D2H), 0);
+        EXPECT(pageable_copies(&weights, OP_COPY_H2D) > 0 && pageable_copies(&weights, OP_COPY_D2H) == 0);
+        EXPECT(pageable_copies(&gradients, OP_COPY_D2H) > 0);
+        EXPECT_REAL(zero_total(&weights, OP_COPY_H2D), zero_total(&locked, OP_COPY_H2D), 0);
+        EXPECT_REAL(zero_total(&gradients, OP_COPY_D2H), zero_total(&locked, OP_COPY_D2H), 0);
+        EXPECT(weights.timeline.end_ps > locked.timeline.end_ps);
+        EXPECT(gradients.timeline.end_ps > locked.timeline.end_ps);
+    }
+    report_run_free(&locked);
+    report_run_free(&weights);
+    report_run_free(&gradients);
+}
+
 /* Each pass waits for its weights; fetched ahead they come while the pass before runs, one after the other they do not. */
 static void test_prefetch(void)
 {
@@ -283,5 +321,5 @@ static void test_refused(void)
                         "$.software", "deepspeed");
 }
 
-TEST_MAIN(TEST(test_bytes), TEST(test_prefetch), TEST(test_live), TEST(test_sub_groups), TEST(test_orders),
-          TEST(test_twin_flow), TEST(test_folding), TEST(test_refused))
+TEST_MAIN(TEST(test_bytes), TEST(test_pageable), TEST(test_prefetch), TEST(test_live), TEST(test_sub_groups),
+          TEST(test_orders), TEST(test_twin_flow), TEST(test_folding), TEST(test_refused))

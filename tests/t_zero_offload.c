@@ -412,6 +412,54 @@ static void test_checkpoints(void)
     report_run_free(&here);
 }
 
+/* Preset `code`: through pageable memory, and the next layer's forward begins when a copy down has ended. */
+static void test_pageable_checkpoints(void)
+{
+    static struct report_run run;
+    const struct zero_case c = { 1, 0, 1, "{\"name\": \"zero-offload\", \"checkpoints_on_host\": true}",
+                                 ", \"recompute\": \"full\"" };
+    uint32_t copies = 0;
+    if (zero_run(&run, &c)) {
+        double forward_s = zero_end_s(&run, zero_last(&run, OP_COMPUTE, PHASE_FORWARD));
+        for (uint32_t i = 0; i < run.schedule.op_count; i++) {
+            if (run.schedule.ops[i].opcode != OP_COPY_D2H || zero_start_s(&run, i) >= forward_s) {
+                continue;
+            }
+            EXPECT_INT(run.schedule.works[run.schedule.ops[i].work].pageable, 1);
+            for (uint32_t k = 0; k < run.schedule.op_count; k++) {
+                EXPECT(run.schedule.ops[k].opcode != OP_COMPUTE ||
+                       run.timeline.ops[k].end_ps <= run.timeline.ops[i].start_ps ||
+                       run.timeline.ops[k].start_ps >= run.timeline.ops[i].end_ps);
+            }
+            copies++;
+        }
+        EXPECT_INT(copies, 6);
+    }
+    report_run_free(&run);
+}
+
+/* New weights go up as fp32 and are cast on the device: twice the bytes; in one piece they take 4 bytes a parameter of the device, tile by tile nothing. */
+static void test_fp32_upload(void)
+{
+    static struct report_run half, tiled, serial;
+    const char *policies[] = { "{\"name\": \"zero-offload\", \"upload\": \"tiled\"}",
+                               "{\"name\": \"zero-offload\", \"upload\": \"tiled\", \"uploaded_bytes\": 4}",
+                               "{\"name\": \"zero-offload\", \"upload\": \"serial\", \"uploaded_bytes\": 4}" };
+    const struct zero_case a = { 1, 0, 1, policies[0], "" }, b = { 1, 0, 1, policies[1], "" },
+                           c = { 1, 0, 1, policies[2], "" };
+    if (zero_run(&half, &a) && zero_run(&tiled, &b) && zero_run(&serial, &c)) {
+        double p = parameters_of(&half);
+        EXPECT_REAL(zero_total(&half, OP_COPY_H2D), 2 * p, 0);
+        EXPECT_REAL(zero_total(&tiled, OP_COPY_H2D), 4 * p, 0);
+        EXPECT_REAL(zero_total(&serial, OP_COPY_H2D), 4 * p, 0);
+        EXPECT_REAL(zero_class_peak(&tiled, BUFFER_COMMUNICATION), zero_class_peak(&half, BUFFER_COMMUNICATION), 0);
+        EXPECT_REAL(zero_class_peak(&serial, BUFFER_COMMUNICATION), 4 * p, 0);
+    }
+    report_run_free(&half);
+    report_run_free(&tiled);
+    report_run_free(&serial);
+}
+
 static void test_refused(void)
 {
 #define SCENARIO(more)                                                                                                 \
@@ -430,6 +478,11 @@ static void test_refused(void)
                         "$.memory_policy.delayed", "cpu_ratio");
     zero_expect_refused(SCENARIO("\"gpus\": 1, \"memory_policy\": {\"name\": \"zero-offload\", \"gradient_bytes\": 3}"),
                         "$.memory_policy.gradient_bytes", "allowed are 2, 4");
+    zero_expect_refused(SCENARIO("\"gpus\": 1, \"memory_policy\": {\"name\": \"zero-offload\", \"uploaded_bytes\": 3}"),
+                        "$.memory_policy.uploaded_bytes", "allowed are 2, or 4");
+    zero_expect_refused(SCENARIO("\"gpus\": 1, \"memory_policy\": {\"name\": \"zero-offload\", \"uploaded_bytes\": 4,"
+                                 " \"delayed\": true}"),
+                        "$.memory_policy.uploaded_bytes", "without a delayed update");
     zero_expect_refused("{\"machine\": \"dgx-a100-40gb\", \"software\": \"megatron\", \"model\": \"gpt2-medium\","
                         " \"gpus\": 1, \"memory_policy\": \"zero-offload\"}",
                         "$.software", "optimizer-on-host");
@@ -438,4 +491,4 @@ static void test_refused(void)
 TEST_MAIN(TEST(test_bytes), TEST(test_host_memory), TEST(test_buckets_on_device), TEST(test_initialisation),
           TEST(test_initialisation_does_not_fit), TEST(test_timeline), TEST(test_two_devices), TEST(test_contention),
           TEST(test_overlap), TEST(test_delayed), TEST(test_twin_flow), TEST(test_folding), TEST(test_checkpoints),
-          TEST(test_refused))
+          TEST(test_pageable_checkpoints), TEST(test_fp32_upload), TEST(test_refused))

@@ -97,7 +97,17 @@ static bool any_merged(const struct schedule *s)
     return false;
 }
 
-/* The name says phase and micro-batch, what people look for first; the rest are arguments. */
+/* What a copy or a collective brings, else what it takes away: "fp16 chunk 3"; "" for what has no buffer of its own. */
+static const char *moved_buffer(const struct schedule *s, const struct sched_op *op)
+{
+    if (op->opcode == OP_COMPUTE || op->acquire_count + op->release_count == 0) {
+        return "";
+    }
+    const uint32_t *buffers = op->acquire_count > 0 ? sched_acquires(s, op) : sched_releases(s, op);
+    return sched_label(s, s->buffers[buffers[0]].label);
+}
+
+/* The name says phase and micro-batch, or what moves, what people look for first; the rest are arguments. */
 static void op_event(struct writer *w, const struct perfetto_input *input, uint32_t index)
 {
     const struct schedule *s = input->schedule;
@@ -105,15 +115,24 @@ static void op_event(struct writer *w, const struct perfetto_input *input, uint3
     const struct op_times *t = &input->timeline->ops[index];
     int64_t end_ps = t->end_ps != TIME_NEVER_PS ? t->end_ps : input->timeline->end_ps;
     const char *phase = op_phase_word((enum op_phase)op->phase);
+    const char *moved = moved_buffer(s, op);
     begin(w);
-    strbuf_append(&w->text, "{\"ph\":\"X\",\"name\":\"");
-    if (op->opcode != OP_COMPUTE && op->opcode != OP_DELAY) {
-        strbuf_append(&w->text, opcode_word((enum opcode)op->opcode));
-        strbuf_char(&w->text, ' ');
+    if (moved[0] != '\0') {
+        char name[160];
+        snprintf(name, sizeof name, "%s %s", opcode_word((enum opcode)op->opcode), moved);
+        strbuf_append(&w->text, "{\"ph\":\"X\",\"name\":");
+        strbuf_json_string(&w->text, name);
+        strbuf_append(&w->text, ",\"cat\":\"");
+    } else {
+        strbuf_append(&w->text, "{\"ph\":\"X\",\"name\":\"");
+        if (op->opcode != OP_COMPUTE && op->opcode != OP_DELAY) {
+            strbuf_append(&w->text, opcode_word((enum opcode)op->opcode));
+            strbuf_char(&w->text, ' ');
+        }
+        strbuf_append(&w->text, phase);
+        tag(w, " mb ", op->micro_batch);
+        strbuf_append(&w->text, "\",\"cat\":\"");
     }
-    strbuf_append(&w->text, phase);
-    tag(w, " mb ", op->micro_batch);
-    strbuf_append(&w->text, "\",\"cat\":\"");
     strbuf_append(&w->text, phase);
     strbuf_char(&w->text, '"');
     strbuf_append(&w->text, w->queue_heads[op->queue]);

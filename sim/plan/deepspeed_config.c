@@ -277,10 +277,24 @@ static enum status check_zero(struct reader *r, const struct json *zero, const s
     return STATUS_OK;
 }
 
+/* The keys of 2021 (up to 0.5), before offload_optimizer and offload_param. */
+static enum status read_old_offload(struct reader *r, const struct json *zero, struct config *c)
+{
+    bool optimizer = false, parameters = false, pin_memory = false;
+    TRY(take_bool(r, zero, "cpu_offload", &optimizer));
+    if (optimizer && c->optimizer.tier == TIER_NONE) {
+        c->optimizer.tier = TIER_CPU;
+        TRY(take_bool(r, zero, "cpu_offload_params", &parameters));
+        c->parameters.tier = parameters && c->parameters.tier == TIER_NONE ? TIER_CPU : c->parameters.tier;
+        TRY(take_bool(r, zero, "cpu_offload_use_pin_memory", &pin_memory));
+        c->optimizer.pin_memory = c->parameters.pin_memory = pin_memory;
+    }
+    return STATUS_OK;
+}
+
 static enum status read_zero(struct reader *r, struct config *c)
 {
     struct json zero, at;
-    bool old = false;
     c->reduce_bucket = 500000000;
     c->sub_group = c->live = c->reuse = 1000000000;
     c->prefetch = 50000000;
@@ -293,8 +307,7 @@ static enum status read_zero(struct reader *r, struct config *c)
     TRY(take_int(r, &zero, "stage", 0, 3, &c->stage));
     TRY(read_offload(r, &zero, "offload_param", &c->parameters));
     TRY(read_offload(r, &zero, "offload_optimizer", &c->optimizer));
-    TRY(take_bool(r, &zero, "cpu_offload", &old)); /* before offload_optimizer */
-    c->optimizer.tier = old && c->optimizer.tier == TIER_NONE ? TIER_CPU : c->optimizer.tier;
+    TRY(read_old_offload(r, &zero, c));
     c->overlap = c->stage == 3;
     TRY(json_any_optional(&zero, "overlap_comm", &at, r->error));
     if (c->stage > 0) {

@@ -1,16 +1,17 @@
 /* Largest model against PatrickStar's figures mgpu_scalability (Yard) and one_node_perf_a100 (SuperPod): PyTorch's data parallelism, DeepSpeed, PatrickStar on 1, 2, 4 and 8 GPUs.
  * `a_offload rows` prints every trial.
  *
- * What is compared: the largest model of patrickstar-ladder that fits, in steps of that ladder from the one the figure prints. The 30B of the figure has no published shape: it
- * stands halfway between 20B and 40B. Inputs that the figures do not print: the batch (the authors swept 4, 8 and 16: here the least), DeepSpeed's stage (2 and 3 are both
- * shown; the figures name neither). Activations are recomputed, as the authors' scripts do.
+ * What is compared: the largest model of patrickstar-ladder that fits, in steps of that ladder from the one the figure prints. Inputs that the figures do not print: the batch (the
+ * authors swept 4, 8 and 16: here the least). Activations are recomputed, as the authors' scripts do. DeepSpeed is shown as two:
+ *   ZeRO-2   each rank builds the whole model in host memory before it is 16-bit, which zero.Init spares stage 3 alone: why 8 GPUs of the Yard hold less than 4
+ *   ZeRO-3   as the first author's own script has it (feifeibear/DeepSpeedZeRO3Benchmark): weights, too, in host memory that is not page-locked. Their log of what filled is not
+ *            published; they stop where it took 30 to 55 bytes of host memory a parameter, and we count 20
  *
- * Shown, not judged, until the policies are in: systems whose policy is not registered are passed over. */
+ * Judged: 12 of the 20 printed cells within one step, live bytes, ZeRO-2 for DeepSpeed. */
 #include <unistd.h>
 
 #include "sim/model/ladder.h"
 #include "sim/report/fit.h"
-#include "strategies/registry.h"
 #include "tests/test.h"
 
 static bool show_rows;
@@ -21,14 +22,19 @@ static const int GPUS[GPU_COUNTS] = { 1, 2, 4, 8 };
 struct system {
     const char *name, *policy, *software;
     int zero_stage;
+    bool judged;
 };
+enum { CELLS_WANTED = 12 };
 
 enum { DDP, DEEPSPEED_2, DEEPSPEED_3, PATRICKSTAR, SYSTEM_COUNT };
 static const struct system SYSTEMS[SYSTEM_COUNT] = {
-    [DDP] = { "PyTorch DDP", "resident", "pytorch-eager", 0 },
-    [DEEPSPEED_2] = { "DeepSpeed, ZeRO-2", "zero-offload", "deepspeed", 2 },
-    [DEEPSPEED_3] = { "DeepSpeed, ZeRO-3", "zero3-offload", "deepspeed", 3 },
-    [PATRICKSTAR] = { "PatrickStar", "patrickstar", "deepspeed", 0 },
+    [DDP] = { "PyTorch DDP", "\"resident\"", "pytorch-eager", 0, true },
+    [DEEPSPEED_2] = { "DeepSpeed, ZeRO-2", "{\"name\":\"zero-offload\",\"initialise_bytes\":6}", "deepspeed", 2, true },
+    [DEEPSPEED_3] = { "DeepSpeed, ZeRO-3",
+                      "{\"name\":\"zero3-offload\",\"prefetch_elements\":25000000,\"max_live_parameters\":100000000,"
+                      "\"max_reuse_distance\":100000000,\"pinned_weights\":false,\"pinned_gradients\":false}",
+                      "deepspeed", 3, false },
+    [PATRICKSTAR] = { "PatrickStar", "\"patrickstar\"", "deepspeed", 0, true },
 };
 
 /* Billions of parameters that the figures print; 0: not printed. */
@@ -53,18 +59,15 @@ static double nominal(const char *name)
     return digits != NULL ? strtod(digits + 1, NULL) : 0;
 }
 
-/* Where a size stands on the ladder: the number of its rung, halves between two. */
+/* Where a size stands on the ladder: the number of its rung. */
 static double place(const struct model_ladder *ladder, double billions)
 {
-    double at = -1;
     for (uint32_t i = 0; i < ladder->count; i++) {
-        double size = nominal(ladder->models[i]);
-        if (fabs(size - billions) < 0.5) {
+        if (fabs(nominal(ladder->models[i]) - billions) < 0.5) {
             return i;
         }
-        at = size < billions ? i + 0.5 : at;
     }
-    return at;
+    return -1;
 }
 
 struct tally {
@@ -95,7 +98,7 @@ static int try_cell(const char *file, const struct printed *machine, uint32_t sy
                     struct tally *tally)
 {
     const struct model_ladder *ladder = model_ladder_find("patrickstar-ladder");
-    char sets[5][96];
+    char sets[5][256];
     snprintf(sets[0], sizeof sets[0], "machine=%s", machine->machine);
     snprintf(sets[1], sizeof sets[1], "gpus=%d", GPUS[gpu]);
     snprintf(sets[2], sizeof sets[2], "software=%s", SYSTEMS[system].software);
@@ -163,21 +166,22 @@ int main(int argc, char **argv)
         "largest model: printed; by live bytes; by what the allocators hold. Steps of patrickstar-ladder, and what is "
         "full on the next one up\n");
     for (uint32_t system = 0; system < SYSTEM_COUNT; system++) {
-        if (registry_policy(SYSTEMS[system].policy, NULL) == NULL) {
-            printf("  %s: passed over, the policy %s is not registered\n", SYSTEMS[system].name,
-                   SYSTEMS[system].policy);
-        } else {
-            failures += try_system(file, system, tallies[system]);
-        }
+        failures += try_system(file, system, tallies[system]);
     }
     unlink(file);
+    struct tally judged = { 0 };
     for (uint32_t i = 0; i < 2 * SYSTEM_COUNT; i++) {
         const struct tally *tally = &tallies[i / 2][i % 2];
-        if (tally->cells > 0) {
-            printf("largest model, %-18s %-10s %3u cells  %3u exact  %3u within one step  shown, not judged\n",
-                   SYSTEMS[i / 2].name, i % 2 == 0 ? "(live)" : "(reserved)", tally->cells, tally->exact,
-                   tally->within_one);
-        }
+        bool counts = SYSTEMS[i / 2].judged && i % 2 == 0;
+        printf("largest model, %-18s %-10s %3u cells  %3u exact  %3u within one step  %s\n", SYSTEMS[i / 2].name,
+               i % 2 == 0 ? "(live)" : "(reserved)", tally->cells, tally->exact, tally->within_one,
+               counts ? "judged together" : "shown, not judged");
+        judged.cells += counts ? tally->cells : 0;
+        judged.exact += counts ? tally->exact : 0;
+        judged.within_one += counts ? tally->within_one : 0;
     }
-    return failures > 0 ? 1 : 0;
+    bool bad = judged.within_one < CELLS_WANTED;
+    printf("largest model, all judged                    %3u cells  %3u exact  %3u within one step  %d wanted  %s\n",
+           judged.cells, judged.exact, judged.within_one, CELLS_WANTED, bad ? "TOO FEW" : "ok");
+    return failures > 0 || bad ? 1 : 0;
 }
