@@ -46,11 +46,13 @@ static const char *value_text(const struct json *row, const char *column, double
     if (strcmp(column, "peak_bytes") == 0) {
         return text_bytes(*value, text, TEXT_BYTES);
     }
-    snprintf(text, TEXT_BYTES,
-             strcmp(column, "mfu") == 0        ? "%.1f %%"
-             : strncmp(column, "cost", 4) == 0 ? "$%.4g"
-                                               : "%.6g",
-             strcmp(column, "mfu") == 0 ? 100 * *value : *value);
+    if (strcmp(column, "mfu") == 0) {
+        snprintf(text, TEXT_BYTES, "%.1f %%", 100 * *value);
+        return text;
+    }
+    text[0] = '$';
+    bool money = strncmp(column, "cost", 4) == 0;
+    (void)step_number_text(*value, text + money, TEXT_BYTES - 1);
     return text;
 }
 
@@ -75,7 +77,7 @@ static void put_rows(const struct sweep_page *p, struct json_document *document,
                                                          { "cost_usd_per_trillion_tokens", "cost of 1e12 tokens" },
                                                          { "bound", "what binds most" } };
     const struct sweep_page_data *data = p->data;
-    struct html_column columns[COLUMNS_MAX] = { { "point", true } };
+    struct html_column columns[COLUMNS_MAX] = { { "point", false } };
     struct json rows, row;
     uint32_t count = 1;
     for (uint32_t i = 0; i < data->axis_count && count < COLUMNS_MAX - ROW_FIGURES; i++) {
@@ -350,7 +352,7 @@ static void put_strip(struct html *h, const struct sweep_effect *effect, double 
 /* `unit` NULL: bytes. */
 static void put_figure(struct html *h, double value, const char *unit, double scale)
 {
-    char text[TEXT_BYTES];
+    char text[TEXT_BYTES], number[64];
     if (isnan(value)) {
         html_cell(h, "-");
         return;
@@ -358,7 +360,7 @@ static void put_figure(struct html *h, double value, const char *unit, double sc
     if (unit == NULL) {
         (void)text_bytes(value, text, sizeof text);
     } else {
-        snprintf(text, sizeof text, "%.4g%s", value * scale, unit);
+        snprintf(text, sizeof text, "%s%s", step_number_text(value * scale, number, sizeof number), unit);
     }
     html_cell_data(h, value, text);
 }

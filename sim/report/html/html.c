@@ -252,7 +252,11 @@ static const char *open_cell(struct html *h)
 
 void html_cell(struct html *h, const char *text)
 {
+    enum { SHORT = 30 }; /* is not broken over lines */
     const char *tag = open_cell(h);
+    if (text[0] != '\0' && strlen(text) <= SHORT) {
+        html_attr(h, "class", "s");
+    }
     html_text(h, text);
     html_close(h, tag);
 }

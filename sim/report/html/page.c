@@ -29,18 +29,19 @@ static const char STYLE[] =
     ".scroll{overflow-x:auto;max-width:100%}table{border-collapse:collapse;margin:1rem "
     "0;font-variant-numeric:tabular-nums}\n"
     "caption{text-align:left;font-weight:600;padding-bottom:.3rem}th,td{text-align:left;vertical-align:top;"
-    "padding:.25rem .7rem .25rem 0;border-bottom:1px solid var(--line)}tbody th{font-weight:400;min-width:7.5rem}"
-    "thead th{color:var(--soft);font-weight:600;vertical-align:bottom}.n{text-align:right;white-space:nowrap}\n"
-    ".bar{min-width:8rem;width:30%}.bar svg{width:100%;height:.9rem;display:block;background:var(--card)}\n"
+    "padding:.25rem 1rem .25rem 0;max-width:min(30rem,75vw);border-bottom:1px solid var(--line)}tbody "
+    "th{font-weight:400}"
+    "thead th{color:var(--soft);font-weight:600;vertical-align:bottom}.s{white-space:nowrap}.n{text-align:right;white-space:nowrap}\n"
+    ".bar{min-width:13rem}.bar svg{width:100%;height:.9rem;display:block;background:var(--card)}\n"
     "figure{margin:1.2rem 0}figcaption{max-width:72ch}svg.wide{display:block;width:100%;min-width:46rem;height:auto}\n"
     "svg text{fill:var(--ink);font-family:inherit}svg text.soft{fill:var(--soft)}svg .grid{stroke:var(--line)}"
     "svg .axis{stroke:var(--soft)}svg .limit{stroke:var(--bad);stroke-dasharray:7 5;stroke-width:2}"
     "svg .outline{fill:none;stroke:var(--ink);stroke-width:1}svg .front{fill:none;stroke:var(--bad);stroke-width:2}"
-    "svg .on-dark{fill:#fff}svg .on-light{fill:#000}svg .cross{stroke:var(--bad);stroke-width:1.5}"
+    "svg text.on-dark{fill:#fff}svg text.on-light{fill:#000}svg .cross{stroke:var(--bad);stroke-width:1.5}"
     "svg .dots{fill:none;stroke:var(--soft);stroke-width:5;stroke-linecap:round}svg "
     ".best{stroke:var(--bad);stroke-width:8}"
-    "svg .faint{fill-opacity:.6}svg .fainter{fill-opacity:.32}\n"
-    ".small{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,15rem),1fr));gap:.5rem 1.2rem}"
+    "svg .label{font-size:12px}svg .faint{fill-opacity:.6}svg .fainter{fill-opacity:.32}\n"
+    ".small{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,10rem),1fr));gap:.5rem 1.2rem}"
     ".small figure{margin:.3rem 0}.small svg{width:100%;height:auto;display:block}\n"
     ".legend{list-style:none;display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;padding:0;margin:.6rem 0;max-width:none}"
     ".legend i{display:inline-block;width:1em;height:1em;margin-right:.4em;vertical-align:-.12em;border:1px solid "
@@ -57,8 +58,9 @@ static const char STYLE[] =
     "@media "
     "print{@page{margin:13mm}html{font-size:10pt}body{max-width:none;padding:0;display:block}nav,.skip{display:none}"
     "*{print-color-adjust:exact;-webkit-print-color-adjust:exact}figure,.card,tr,h2,h3,caption,pre{break-inside:avoid}"
-    "h2,h3,caption{break-after:avoid}.scroll{overflow:visible}svg.wide{min-width:0}table{font-size:.85em}"
-    ".n{white-space:normal}th,td{overflow-wrap:anywhere}"
+    "h2,h3,caption{break-after:avoid}.scroll{overflow:visible}svg.wide{min-width:0}table{font-size:.75em;width:auto}."
+    "bar{min-width:4rem}"
+    ".n,.s{white-space:normal}th,td{padding-right:.6em;overflow-wrap:break-word}"
     "details::details-content{content-visibility:visible;block-size:auto}summary{color:var(--ink)}}\n";
 
 /* No < and & in it either. */
@@ -103,7 +105,7 @@ static void put_colours(struct html *h)
             strbuf_printf(&text, ".%s{fill:%s;background:%s}", page_colour(colours[i][0], name), colours[i][dark],
                           colours[i][dark]);
         }
-        strbuf_append(&text, dark ? "svg .on-dark,svg .on-light{fill:#000}}\n" : "\n");
+        strbuf_append(&text, dark ? "svg text.on-dark,svg text.on-light{fill:#000}}\n" : "\n");
     }
     html_raw(h, text.text != NULL ? text.text : "");
     h->out->failed = h->out->failed || text.failed;

@@ -28,9 +28,9 @@ static void card_time(struct html *h, const struct step_result *r)
 
 static void card_rates(struct html *h, const struct step_result *r)
 {
-    char text[PAGE_TEXT_BYTES], below[PAGE_TEXT_BYTES];
+    char text[PAGE_TEXT_BYTES], below[PAGE_TEXT_BYTES], number[64];
     if (r->tokens_per_s > 0) {
-        snprintf(text, sizeof text, "%.4g tokens/s", r->tokens_per_s);
+        snprintf(text, sizeof text, "%s tokens/s", step_number_text(r->tokens_per_s, number, sizeof number));
         snprintf(below, sizeof below, "%.4g a GPU; %.4g samples/s", r->tokens_per_s_per_gpu, r->samples_per_s);
         page_card(h, "Throughput", r->tokens_per_s, text, below);
     } else if (r->samples_per_s > 0) {
@@ -94,7 +94,8 @@ static void verdict(struct html *h, const struct step_result *r)
     if (r->step_time_s > 0) {
         html_printf(h, " One step takes %s%s", page_time(r->step_time_s, a), r->fits ? "" : " with memory to spare");
         if (r->tokens_per_s > 0) {
-            html_printf(h, ": %.4g tokens a second on %.0f GPU%s", r->tokens_per_s, r->gpus, r->gpus > 1 ? "s" : "");
+            html_printf(h, ": %s tokens a second on %s GPU%s", step_number_text(r->tokens_per_s, a, sizeof a),
+                        step_number_text(r->gpus, b, sizeof b), r->gpus > 1 ? "s" : "");
         }
         html_text(h, ".");
     }
@@ -103,7 +104,7 @@ static void verdict(struct html *h, const struct step_result *r)
                     page_bytes(space->capacity, b));
     }
     if (r->bound_count > 0) {
-        html_printf(h, " What takes most of the time: %s, %s.", r->bounds[0].what, page_share(r->bounds[0].share, a));
+        html_printf(h, " What takes most of its time: %s, %s of the step.", r->bounds[0].what, page_share(r->bounds[0].share, a));
     }
     html_close(h, "p");
     if (r->reason != NULL && r->reason[0] != '\0') {

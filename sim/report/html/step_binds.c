@@ -192,15 +192,15 @@ static void put_sensitivity(struct html *h, const struct step_sensitivity *s)
         html_cell(h, "");
     } else {
         html_cell_bar(h, fabs(s->change), s->change <= 0 ? BAR : BAR_BAD);
-        snprintf(text, sizeof text, "%+.*f %%", fabs(s->change) >= 0.0995 ? 0 : 2,
-                 fabs(s->change) < 5e-5 ? 0.0 : 100 * s->change);
+        bool none = fabs(s->change) < 5e-5;
+        snprintf(text, sizeof text, none ? "none" : "%+.*f %%", fabs(s->change) >= 0.0995 ? 0 : 2, 100 * s->change);
         html_cell_data(h, s->change, text);
         html_cell_data(h, s->step_time_s, page_time(s->step_time_s, text));
     }
     if (isnan(s->elasticity)) {
         html_cell(h, "");
     } else {
-        snprintf(text, sizeof text, "%+.3f", fabs(s->elasticity) < 5e-4 ? 0.0 : s->elasticity);
+        snprintf(text, sizeof text, fabs(s->elasticity) < 5e-4 ? "0" : "%+.3f", s->elasticity);
         html_cell_data(h, s->elasticity, text);
     }
     html_row_end(h);

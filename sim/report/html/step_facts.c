@@ -138,21 +138,15 @@ const struct step_fact *step_facts_find(const struct step_facts *facts, const ch
     return NULL;
 }
 
-/* Whole dollars with separators from 100 on: "$1,234,567". */
-static const char *text_usd(double usd, char *buffer, size_t size)
+const char *step_number_text(double value, char *buffer, size_t size)
 {
     char digits[64];
-    double value = fabs(usd);
-    if (value < 100 || value >= 1e18) {
-        snprintf(buffer, size,
-                 value >= 1e18 ? "%s$%.3g"
-                 : value < 1   ? "%s$%.3g"
-                               : "%s$%.2f",
-                 usd < 0 ? "-" : "", value);
+    if (!(fabs(value) >= 999.95 && fabs(value) < 1e18)) {
+        snprintf(buffer, size, "%.4g", value);
         return buffer;
     }
-    int length = snprintf(digits, sizeof digits, "%.0f", value);
-    size_t at = (size_t)snprintf(buffer, size, "%s$", usd < 0 ? "-" : "");
+    int length = snprintf(digits, sizeof digits, "%.0f", fabs(value));
+    size_t at = (size_t)snprintf(buffer, size, "%s", value < 0 ? "-" : "");
     for (int i = 0; i < length && at + 2 < size; i++) {
         if (i > 0 && (length - i) % 3 == 0) {
             buffer[at++] = ',';
@@ -163,6 +157,13 @@ static const char *text_usd(double usd, char *buffer, size_t size)
     return buffer;
 }
 
+static const char *text_usd(double usd, char *buffer, size_t size)
+{
+    char number[64];
+    snprintf(buffer, size, "%s$%s", usd < 0 ? "-" : "", step_number_text(fabs(usd), number, sizeof number));
+    return buffer;
+}
+
 const char *step_fact_text(const struct step_fact *fact, char *buffer, size_t size)
 {
     static const struct {
@@ -170,6 +171,7 @@ const char *step_fact_text(const struct step_fact *fact, char *buffer, size_t si
     } plain[] = { { "hours", "h" },           { "days", "days" }, { "years", "years" },     { "kwh", "kWh" },
                   { "mwh", "MWh" },           { "kg", "kg" },     { "tonnes", "t" },        { "w", "W" },
                   { "usd_per_kwh", "$/kWh" }, { "", "" },         { "usd_per_hour", "$/h" } };
+    char number[64];
     const char *unit = fact->unit;
     double v = fact->value;
     if (fact->text != NULL) {
@@ -191,8 +193,7 @@ const char *step_fact_text(const struct step_fact *fact, char *buffer, size_t si
         for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
             word = strcmp(unit, plain[i].unit) == 0 ? plain[i].word : word;
         }
-        snprintf(buffer, size, fabs(v) >= 1e4 && fabs(v) < 1e15 ? "%.0f%s%s" : "%.4g%s%s", v,
-                 word[0] != '\0' ? " " : "", word);
+        snprintf(buffer, size, "%s%s%s", step_number_text(v, number, sizeof number), word[0] != '\0' ? " " : "", word);
     }
     return buffer;
 }

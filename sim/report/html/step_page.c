@@ -102,7 +102,7 @@ enum status step_page_print(const struct step_source *source, const char *versio
 {
     struct html h = { .out = out };
     struct page_link links[PART_COUNT + 1];
-    char subtitle[PAGE_TEXT_BYTES];
+    char subtitle[PAGE_TEXT_BYTES], number[64];
     const struct step_result *r = &source->result;
     uint32_t count = 0;
     for (int p = 0; p < PART_COUNT; p++) {
@@ -111,8 +111,9 @@ enum status step_page_print(const struct step_source *source, const char *versio
         }
     }
     links[count] = (struct page_link){ 0 };
-    snprintf(subtitle, sizeof subtitle, "One training step on %.0f GPU%s, %s by the %s executor of memwall", r->gpus,
-             r->gpus > 1 ? "s" : "", strcmp(r->executor, "sim") == 0 ? "simulated" : "measured", r->executor);
+    snprintf(subtitle, sizeof subtitle, "One training step on %s GPU%s, %s by the %s executor of memwall",
+             step_number_text(r->gpus, number, sizeof number), r->gpus > 1 ? "s" : "",
+             strcmp(r->executor, "sim") == 0 ? "simulated" : "measured", r->executor);
     page_begin(&h, r->name[0] != '\0' ? r->name : "A training step", subtitle, links);
     for (int p = 0; p < PART_COUNT; p++) {
         if (is_there(source, (enum part)p)) {
