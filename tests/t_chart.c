@@ -47,7 +47,7 @@ static void test_lines(void)
         .title = "t", .x_label = "x", .scale = CHART_LOG2, .panels = &panel, .panel_count = 1
     };
     struct strbuf out = { 0 }, again = { 0 };
-    double x[3], y[3], low;
+    double x[3] = { 0 }, y[3] = { 0 }, low = 0;
     draw(&chart, &out);
     draw(&chart, &again);
     EXPECT_TEXT(out.text, again.text);
@@ -88,7 +88,7 @@ static void test_stack(void)
                                  .panels = panels,
                                  .panel_count = 2 };
     struct strbuf out = { 0 };
-    double y[2], height[2];
+    double y[2] = { 0 }, height[2] = { 0 };
     draw(&chart, &out);
     EXPECT_INT(count(out.text, ">lower<"), 1);
     EXPECT_INT(count(out.text, ">second<"), 2);

@@ -53,6 +53,22 @@ static void test_points(void)
     sweep_free(&sweep);
 }
 
+/* Steps add up to the numbers that people write. */
+static void test_range(void)
+{
+    static const double written[] = { 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7 };
+    struct sweep sweep;
+    struct error error = { 0 };
+    EXPECT_INT(sweep_parse(&sweep, SWEEP("{\"name\":\"x\",\"range\":{\"from\":0.1,\"to\":0.7,\"step\":0.1}}", ""),
+                           "t.json", &error),
+               STATUS_OK);
+    EXPECT_INT(sweep.points, 7);
+    for (size_t i = 0; i < 7; i++) {
+        EXPECT_REAL(sweep.axes[0].values[i].number, written[i], 0);
+    }
+    sweep_free(&sweep);
+}
+
 static void test_refused(void)
 {
     static const struct {
@@ -325,5 +341,5 @@ static void test_bad_files(void)
     EXPECT_INT(sweep_database_open(&database, "/tmp", "test", &error), STATUS_BAD_INPUT);
 }
 
-TEST_MAIN(TEST(test_points), TEST(test_refused), TEST(test_hash), TEST(test_threads_and_resume), TEST(test_error_rows),
-          TEST(test_memory_columns), TEST(test_pareto), TEST(test_bad_files))
+TEST_MAIN(TEST(test_points), TEST(test_range), TEST(test_refused), TEST(test_hash), TEST(test_threads_and_resume),
+          TEST(test_error_rows), TEST(test_memory_columns), TEST(test_pareto), TEST(test_bad_files))

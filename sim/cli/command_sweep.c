@@ -39,7 +39,7 @@ const struct cli_command command_sweep = {
         "into an SQLite file as they finish: a sweep that was interrupted goes on where it was, rows that are there\n"
         "are not computed again, several sweeps may share the file. Without --db nothing is kept.\n"
         "  results   one row a scenario: version, hash, status (done, does_not_fit, error), reason, every figure\n"
-        "  sweep_1   a view a sweep: its axes as columns beside those of results\n"
+        "  sweep_1   a view a sweep: its axes as columns beside those of results (axis_gpus where those have gpus)\n"
         "--schema documents all tables; any SQLite client may read the file.\n"
         "Under mpirun (mpirun -n 4 memwall sweep ...) all ranks compute, rank 0 owns the database.\n"
         "Prints the ten best unless --where, --top, --pareto or --csv ask for more. --where is an SQL expression, as\n"

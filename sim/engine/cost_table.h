@@ -60,6 +60,8 @@ struct op_cost {
     uint32_t lane_use_count, lane_resident_count;
     uint32_t
         lane_solved_count; /* the first so many lane uses can be what holds the activity back, the others only carry it */
+    /* Places in the host's queue of launches until it ends. Sends and receives hold none: each waits on a stream of its own for a partner whose host may be stuck behind a full queue too. One that kept
+     * the queue from becoming empty would hold up a coarse op, which has more launches than the queue has places, in a circle that no real step has. */
     uint32_t launches;
     int64_t collective_ps;         /* of merged collectives, alone */
     int64_t exposed_collective_ps; /* ... of work_ps, what no kernel of the sequence covers */

@@ -373,7 +373,7 @@ static enum status cost_of_group(struct cost_builder *b, enum collective_kind ki
     TRY(cost_end(b, cost, one.latency_s + wait_s, one.transfer_s * stretch, one.bus_bytes));
     cost->weight *= crowd;
     cost->resident_count = cost->use_count == 0 ? 0 : resident_count;
-    cost->launches = 1;
+    cost->launches = pairs ? 0 : 1; /* see op_cost */
     cost->issue_first_ps = b->software == NULL ? 0 : ps_nearest_s(software_collective_host_s(b->software, waiting));
     return STATUS_OK;
 }

@@ -1,6 +1,7 @@
 /* The host thread of a rank: issues the rank's ops in array order, each for its price in host time (DESIGN.md section 4, point 5).
  *
- * It runs ahead of the device until it meets an op it must wait for (OP_FLAG_HOST_WAITS, OP_FLAG_BUSY_HOST) or has `launch_ahead` launches outstanding.
+ * It runs ahead of the device until it meets an op it must wait for (OP_FLAG_HOST_WAITS, OP_FLAG_BUSY_HOST) or has `launch_ahead` launches outstanding (sends and
+ * receives count for none: cost_table.h).
  * Issue times are computed at once, as far ahead as it can get: an op costs the event loop an event for its issue only when it waits for nothing else. */
 #ifndef MEMWALL_ENGINE_HOST_THREAD_H
 #define MEMWALL_ENGINE_HOST_THREAD_H

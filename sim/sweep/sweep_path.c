@@ -87,9 +87,9 @@ static enum status unknown_path(const struct json *at, const char *path, struct 
         known[i] = keys[i].path;
     }
     const char *near = nearest_word(path, known, count);
-    return json_error(at, error, "no scenario has a key \"%.100s\"%s%s%s (memwall list parameters says which there are)",
-                      path, near != NULL ? "; did you mean \"" : "", near != NULL ? near : "",
-                      near != NULL ? "\"?" : "");
+    return json_error(at, error,
+                      "no scenario has a key \"%.100s\"%s%s%s (memwall list parameters says which there are)", path,
+                      near != NULL ? "; did you mean \"" : "", near != NULL ? near : "", near != NULL ? "\"?" : "");
 }
 
 enum status sweep_path_check(const struct json *at, const char *path, const struct expression_value *values,

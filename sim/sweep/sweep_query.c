@@ -1,5 +1,6 @@
 #include "sim/sweep/sweep_query.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -29,12 +30,47 @@ static enum status fail(const struct reader *r, const char *flag)
     return error_at(r->error, STATUS_BAD_INPUT, flag, NULL, "%s", sqlite3_errmsg(r->sqlite));
 }
 
+/* Whether `word` stands in `text`, capitals aside, and not within another word or quotes of its own. */
+static bool names_word(const char *text, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = text; *at != '\0'; at++) {
+        bool begins = at == text || !(isalnum((unsigned char)at[-1]) || strchr("_\"'", at[-1]) != NULL);
+        if (begins && sqlite3_strnicmp(at, word, (int)length) == 0 && !isalnum((unsigned char)at[length]) &&
+            at[length] != '_') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Axes may be called as words of SQL ("order"): said when --where, which is not understood, has one. */
+static enum status fail_where(const struct reader *r)
+{
+    char why[256], sql[128];
+    sqlite3_stmt *statement = NULL;
+    snprintf(why, sizeof why, "%s", sqlite3_errmsg(r->sqlite));
+    snprintf(sql, sizeof sql, "SELECT name FROM pragma_table_info('%s')", r->source);
+    enum status status = error_at(r->error, STATUS_BAD_INPUT, "--where", NULL, "%s", why);
+    if (sqlite3_prepare_v2(r->sqlite, sql, -1, &statement, NULL) == SQLITE_OK) {
+        while (sqlite3_step(statement) == SQLITE_ROW) {
+            const char *column = (const char *)sqlite3_column_text(statement, 0);
+            if (sqlite3_keyword_check(column, (int)strlen(column)) != 0 && names_word(r->query->where, column)) {
+                status = error_at(r->error, STATUS_BAD_INPUT, "--where", NULL,
+                                  "%s; %s is a word of SQL too: write \"%s\" in double quotes", why, column, column);
+            }
+        }
+    }
+    (void)sqlite3_finalize(statement);
+    return status;
+}
+
 /* One statement that only reads, with the version as its first parameter. */
 static enum status prepare(const struct reader *r, const char *sql, const char *flag, sqlite3_stmt **statement)
 {
     const char *rest = "";
     if (sqlite3_prepare_v2(r->sqlite, sql, -1, statement, &rest) != SQLITE_OK) {
-        return fail(r, flag);
+        return strcmp(flag, "--where") == 0 ? fail_where(r) : fail(r, flag);
     }
     if (*statement == NULL || rest[strspn(rest, " \t\r\n;")] != '\0' || !sqlite3_stmt_readonly(*statement)) {
         (void)sqlite3_finalize(*statement);

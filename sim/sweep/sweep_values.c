@@ -1,5 +1,7 @@
 /* Values of an axis: a list, a range, a range of equal factors. */
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "sim/base/check.h"
 #include "sim/sweep/sweep.h"
@@ -37,6 +39,17 @@ static enum status read_list(const struct json *list, struct arena *arena, struc
     return STATUS_OK;
 }
 
+/* 0.3 for 0.1 + 2 x 0.1, which is 0.30000000000000004: the number that a person would write and ask for later. */
+static double as_written(double value)
+{
+    char text[32];
+    if (value == floor(value)) {
+        return value;
+    }
+    snprintf(text, sizeof text, "%.15g", value);
+    return strtod(text, NULL);
+}
+
 /* from, from + step, ... up to and including `to` (within a millionth of a step). */
 static enum status read_range(const struct json *at, struct arena *arena, struct expression_value **values,
                               uint32_t *count, struct error *error)
@@ -54,7 +67,7 @@ static enum status read_range(const struct json *at, struct arena *arena, struct
     TRY(make(arena, items, at, values, error));
     *count = (uint32_t)items;
     for (uint32_t i = 0; i < *count; i++) {
-        (*values)[i] = (struct expression_value){ .kind = VALUE_NUMBER, .number = from + i * step };
+        (*values)[i] = (struct expression_value){ .kind = VALUE_NUMBER, .number = as_written(from + i * step) };
     }
     return STATUS_OK;
 }

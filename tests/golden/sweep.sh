@@ -140,6 +140,11 @@ run 1 sweep --db "$folder/absent.db"
 complains "no such database"
 run 1 sweep --db "$folder/whole.db" --where "tensr = 1"
 complains "no such column: tensr"
+sed 's/"path": "parallel.tensor"/"name": "order", "path": "parallel.tensor"/; s/tensor \* pipeline/order * pipeline/; s/(tensor == 5/(order == 5/; s/"tensor == 5 or/"order == 5 or/' "$folder/s.json" >"$folder/keyword.json"
+run 0 sweep "$folder/keyword.json" --db "$folder/keyword.db" --quiet
+run 1 sweep --db "$folder/keyword.db" --where "order = 1"
+complains 'order is a word of SQL too: write "order" in double quotes'
+run 0 sweep --db "$folder/keyword.db" --where '"order" = 1' --csv
 run 1 sweep --db "$folder/whole.db" --top 0
 complains "not a number from 1"
 echo "This is text, and long enough to be mistaken for a page of a database; it is none, though." >"$folder/text.db"

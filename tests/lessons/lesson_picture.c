@@ -28,13 +28,12 @@ static enum status word_of(struct drawing *d, const char *column, uint32_t row, 
     struct expression_value value = { .kind = VALUE_NULL };
     struct strbuf text = { 0 };
     TRY(lesson_value(d->lesson, &d->at, column, row, &value, error));
-    if (value.kind == VALUE_TEXT) {
-        *word = value.text;
-        return STATUS_OK;
+    *word = value.text;
+    if (value.kind != VALUE_TEXT) {
+        expression_value_print(&value, &text);
+        *word = text.text != NULL ? arena_text(&d->lesson->arena, text.text) : NULL;
+        strbuf_free(&text);
     }
-    expression_value_print(&value, &text);
-    *word = text.text != NULL ? arena_text(&d->lesson->arena, text.text) : NULL;
-    strbuf_free(&text);
     return *word != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "out of memory");
 }
 
@@ -56,7 +55,7 @@ static enum status name_of(const struct drawing *d, const char *word, const char
 
 static enum status collect_words(struct drawing *d, struct error *error)
 {
-    const char *word;
+    const char *word = "";
     bool holds;
     for (uint32_t r = 0; r < d->lesson->rows.count; r++) {
         TRY(lesson_holds(d->lesson, &d->at, d->where, r, &holds, error));
@@ -94,7 +93,7 @@ static enum status take_points(struct drawing *d, const struct json *at, const c
     struct chart_point *points = arena_array(&d->lesson->arena, struct chart_point, d->lesson->rows.count);
     for (uint32_t r = 0; r < d->lesson->rows.count && points != NULL; r++) {
         struct expression_value x, y, status;
-        const char *word;
+        const char *word = "";
         bool holds;
         TRY(lesson_holds(d->lesson, &d->at, d->where, r, &holds, error));
         if (holds) {
