@@ -183,7 +183,9 @@ static void test_scale_out(void)
     EXPECT_INT(trial_run(&one, &scenario, &scenario.machine, &scenario.software, &error), STATUS_OK);
     struct scale_need need = { .tokens = 1e9, .step_s = (double)one.step_ps * 1e-12, .tokens_per_step = 12 * 512 };
     double alone = days_by_scenario(1, true, &need);
-    for (double share = 1.5; share < 20; share *= 1.7) {
+    static const double SHARES[] = { 1.5, 2.55, 4.3, 7.3, 12.5 };
+    for (size_t i = 0; i < sizeof SHARES / sizeof SHARES[0]; i++) {
+        double share = SHARES[i];
         need.days = alone / share;
         EXPECT_INT(scale_out_find(&out, &scenario, &need, &error), STATUS_OK);
         uint32_t grown = 1, kept = 1;

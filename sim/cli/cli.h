@@ -46,7 +46,7 @@ struct cli_command {
 
 extern const struct cli_command command_run, command_explain, command_schedule, command_pipeline, command_list,
     command_validate, command_calibrate, command_compare, command_fit, command_plan, command_sweep, command_import,
-    command_report;
+    command_report, command_buy;
 
 /* Parses argv[1..] for `command`; prints help, the version or the complaint. Returns false when the command shall end
  * with *code. A flag that the command would not heed is refused, never passed over in silence. */

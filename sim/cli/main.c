@@ -11,8 +11,8 @@
 static const struct cli_command *const COMMANDS[] = { &command_run,      &command_explain,  &command_schedule,
                                                       &command_pipeline, &command_validate, &command_calibrate,
                                                       &command_compare,  &command_fit,      &command_plan,
-                                                      &command_sweep,    &command_report,   &command_import,
-                                                      &command_list };
+                                                      &command_sweep,    &command_buy,      &command_report,
+                                                      &command_import,   &command_list };
 enum { COMMAND_COUNT = sizeof COMMANDS / sizeof COMMANDS[0] };
 
 static void print_help(FILE *stream)

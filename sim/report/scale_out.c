@@ -142,7 +142,7 @@ static enum status find_kept(struct scale_option *best, const struct scenario *s
         (void)snprintf(best->reason, sizeof best->reason,
                        "a batch of %lld in micro-batches of %lld feeds at most %lld replicas",
                        (long long)scenario->plan.global_batch, (long long)scenario->plan.micro_batch,
-                       (long long)(scenario->plan.data * last));
+                       (long long)scenario->plan.data * last);
     }
     return STATUS_OK;
 }

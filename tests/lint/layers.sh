@@ -20,6 +20,7 @@ strategies/planners/ 6
 plots/ 7
 sim/report/ 7
 sim/sweep/ 7
+sim/buy/ 7
 validate/ 7
 sim/cli/ 8'
 floor_of() {

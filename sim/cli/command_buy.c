@@ -1,0 +1,157 @@
+/* memwall buy: which machine for a stated need. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim/base/check.h"
+#include "sim/base/file.h"
+#include "sim/buy/buy.h"
+#include "sim/cli/cli.h"
+#include "sim/cli/interrupt.h"
+
+static enum exit_code run(int argc, char **argv);
+
+const struct cli_command command_buy = {
+    .name = "buy",
+    .usage = "QUESTION.json [--json] [--out DIR] [--threads N] [--quiet]",
+    .summary =
+        "which machine to buy or rent for a stated need, each with its best plan, ranked, and what would change it",
+    .help =
+        "QUESTION.json (\"memwall.question/1\") states a need and the machines offered, for example\n"
+        "  { \"model\": \"llama3-8b\", \"training\": { \"sequence_length\": 4096, \"global_batch\": 512, "
+        "\"precision\": "
+        "\"bf16\" },\n"
+        "    \"tokens\": 300e9, \"deadline_days\": 60, \"electricity_usd_per_kwh\": 0.12,\n"
+        "    \"machines\": [ { \"machine\": \"dgx-a100-80gb\", \"nodes\": [4, 8] },\n"
+        "                  { \"name\": \"our cloud\", \"machine\": \"dgx-h100\", \"nodes\": 4, \"usd_per_gpu_hour\": "
+        "2.2 } "
+        "] }\n"
+        "For every number of servers of every machine a planner searches the best split (\"planner\": exhaustive, the\n"
+        "default, or any of memwall list planners, with \"planner_parameters\"); the scenario of that plan is "
+        "simulated\n"
+        "as memwall run would.\n"
+        "Keys: name, model, software, training (as in a scenario; the planner chooses micro_batch), tokens,\n"
+        "deadline_days, budget_usd, goal (cost, time; with a budget alone: time), pay (rent, own, cheaper),\n"
+        "electricity_usd_per_kwh, carbon_g_per_kwh, pue, amortise_years (4), utilisation (1: share of an owned\n"
+        "server's life that it works), goodput (1: share of the time that makes steps). Beside a machine: name, "
+        "nodes,\n"
+        "gpus, and prices in place of its own: usd_per_gpu_hour, system_usd, system_W.\n"
+        "The answer ranks them: those that meet the need by cost (or time); then the late, those above the budget,\n"
+        "those without a price, and what does not fit, each with its reason. Under each stands what would move it\n"
+        "before number 1: its price, number 1's, electricity, utilisation, a shorter step; or into the need.\n"
+        "With --out DIR it writes buy.txt (or buy.json), and row-N.json, the scenario of each row, for memwall run.\n"
+        "Ctrl-C: the rows so far are the answer (exit 3).\n"
+        "Exit: 0 something meets the need, 2 nothing does (the answer is still printed), 1 bad input, 3 interrupted.\n"
+        "Try: memwall buy scenarios/questions/llama3-8b-in-60-days.json\n",
+    .positional_min = 1,
+    .positional_max = 1,
+    .run = run,
+};
+
+struct progress {
+    struct timespec start, last;
+    bool quiet, terminal, shown;
+};
+
+static double seconds_since(const struct timespec *start)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
+}
+
+static bool show(void *context, uint32_t index, uint32_t count, const struct candidate *candidate,
+                 const struct planner_progress *planning)
+{
+    struct progress *p = context;
+    if (!p->quiet && seconds_since(&p->start) > 1 && seconds_since(&p->last) > (p->terminal ? 0.2 : 2)) {
+        fprintf(stderr, "%smemwall: %u of %u, %u x %s", p->terminal ? "\r" : "", index + 1, count, candidate->nodes,
+                candidate->label);
+        if (planning != NULL && planning->total > 0) {
+            fprintf(stderr, ": %s %.0f %%", planning->doing, 100 * (double)planning->done / (double)planning->total);
+        }
+        fprintf(stderr, ", %.0f s so far", seconds_since(&p->start));
+        if (index > 0) {
+            fprintf(stderr, ", about %.0f s left", seconds_since(&p->start) * (count - index) / index);
+        }
+        fputs(p->terminal ? "\033[K" : "\n", stderr);
+        clock_gettime(CLOCK_MONOTONIC, &p->last);
+        p->shown = true;
+    }
+    return !interrupt_seen();
+}
+
+static enum status compare(struct buy_answer *answer, const struct question *question, uint32_t threads, bool quiet,
+                           struct error *error)
+{
+    struct progress progress = { .quiet = quiet, .terminal = isatty(STDERR_FILENO) };
+    const struct buy_options options = { .threads = threads, .progress = show, .context = &progress };
+    clock_gettime(CLOCK_MONOTONIC, &progress.start);
+    progress.last = progress.start;
+    interrupt_catch();
+    enum status status = buy_run(answer, question, &options, error);
+    interrupt_release();
+    if (progress.shown && progress.terminal) {
+        fputs("\r\033[K", stderr);
+    }
+    return status;
+}
+
+static enum status write_scenarios(const struct buy_answer *answer, const char *folder, struct error *error)
+{
+    TRY(folder_make(folder, error));
+    for (uint32_t i = 0; i < answer->row_count; i++) {
+        char path[PATH_MAX];
+        const char *text = answer->rows[i].scenario;
+        if (text == NULL) {
+            continue;
+        }
+        if (snprintf(path, sizeof path, "%s/row-%u.json", folder, i + 1) >= (int)sizeof path) {
+            return error_set(error, STATUS_IO, "--out: the path is too long");
+        }
+        TRY(file_write(path, text, strlen(text), error));
+    }
+    return STATUS_OK;
+}
+
+static enum exit_code run(int argc, char **argv)
+{
+    struct cli_flags flags;
+    enum exit_code code;
+    const char *thread_text = NULL;
+    const struct cli_flag more[] = { { "threads", "N", "threads of the search (default: all processors)",
+                                       &thread_text } };
+    if (!cli_parse(&command_buy, argc, argv, &flags, more, 1, &code)) {
+        return code;
+    }
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    double threads = processors > 0 && processors <= 256 ? (double)processors : 1;
+    if (thread_text != NULL && !cli_number("threads", thread_text, 1, 256, &threads)) {
+        return EXIT_BAD_INPUT;
+    }
+    struct question question = { 0 };
+    struct buy_answer answer = { 0 };
+    struct error error = { 0 };
+    enum status status = question_load(&question, flags.positionals[0], &error);
+    if (status == STATUS_OK) {
+        status = compare(&answer, &question, (uint32_t)threads, flags.quiet, &error);
+    }
+    if (status == STATUS_OK && flags.out != NULL) {
+        status = write_scenarios(&answer, flags.out, &error);
+    }
+    if (status != STATUS_OK) {
+        code = cli_complain(&error);
+    } else {
+        struct strbuf out = { 0 };
+        (flags.json ? buy_json : buy_text)(&answer, &out);
+        code = cli_answer(&flags, "buy", &out,
+                          answer.interrupted   ? EXIT_FAILED
+                          : answer.meeting > 0 ? EXIT_DONE
+                                               : EXIT_DOES_NOT_FIT);
+    }
+    buy_free(&answer);
+    question_free(&question);
+    return code;
+}
