@@ -34,7 +34,8 @@ const char *sweep_database_version(const struct sweep_database *database)
 static void results_table(struct strbuf *out)
 {
     strbuf_append(out, "-- One row a scenario and version of memwall. status: done, does_not_fit (reason says why; the "
-                       "figures are those with memory to spare), error (reason; no figures).\n"
+                       "figures are those with memory to spare, NULL where the memory policy sees no way at all), "
+                       "error (reason; no figures).\n"
                        "CREATE TABLE IF NOT EXISTS results(\n"
                        "  version TEXT NOT NULL, -- of memwall, and a digest of what decides results\n"
                        "  hash TEXT NOT NULL, -- of the scenario and the machine, model and software files it names\n"

@@ -136,6 +136,9 @@ static enum status fill_panel(struct drawing *d, const struct json *at, uint32_t
         return json_error(at, error, "a panel has a \"y\" or \"parts\"");
     }
     panel->first_look = y == NULL && d->series != NULL ? d->series_count : 0;
+    if (y != NULL && d->series == NULL && panel->kind == CHART_BARS) {
+        panel->first_look = CHART_SERIES_MAX - 1; /* grey: no part of the panel beside it */
+    }
     panel->series_count = y == NULL ? (uint32_t)json_count(&parts) : d->series != NULL ? d->series_count : 1;
     for (uint32_t s = 0; s < panel->series_count && s < CHART_SERIES_MAX; s++) {
         struct chart_series *series = &d->of_panel[p][s];
