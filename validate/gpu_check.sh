@@ -24,7 +24,7 @@ scaled() { # number factor format
 }
 
 table() { # folder
-    local name file error
+    local name file error peaks
     echo "| scenario | simulated ms | measured ms (median, min to max) | step error | op error (median, p90) | peaks equal |"
     echo "|---|---|---|---|---|---|"
     for name in "${scenarios[@]}"; do
@@ -35,13 +35,15 @@ table() { # folder
         fi
         error="$(scaled "$(value "$file" step_error)" 100 '%.1f %%')"
         [ "$(value "$file" emulated)" = true ] && error="none: ranks share a GPU"
+        peaks=$(value "$file" memory_equal)
+        [ "$peaks" = false ] && [ "$(value "$file" memory_possible)" = true ] && peaks="no, as timing may decide"
         printf '| %s | %s | %s (%s to %s) | %s | %s, %s | %s |\n' "$name" \
             "$(scaled "$(value "$file" simulated_step_s)" 1000 %.2f)" \
             "$(scaled "$(inner "$file" measured_step_s median)" 1000 %.2f)" \
             "$(scaled "$(inner "$file" measured_step_s min)" 1000 %.2f)" \
             "$(scaled "$(inner "$file" measured_step_s max)" 1000 %.2f)" "$error" \
             "$(scaled "$(inner "$file" op_error median)" 100 '%.1f %%')" \
-            "$(scaled "$(inner "$file" op_error p90)" 100 '%.1f %%')" "$(value "$file" memory_equal)"
+            "$(scaled "$(inner "$file" op_error p90)" 100 '%.1f %%')" "$peaks"
     done
 }
 

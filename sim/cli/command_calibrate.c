@@ -668,6 +668,19 @@ static enum exit_code answer(const struct calibration *c, struct error *error)
     return cli_print(&out, EXIT_DONE);
 }
 
+/* A fit refuses points by name. Kept points would be refused again: how to be rid of one that a busy computer spoilt. */
+static enum exit_code refused(const struct calibration *c, const struct error *error)
+{
+    enum exit_code code = cli_complain(error);
+    if (c->measures && error->status == STATUS_BAD_INPUT) {
+        fprintf(stderr,
+                "memwall: if that was measured here, beside other work: take its line out of %s and give the same "
+                "command again, which measures it anew (--fresh: everything)\n",
+                c->points_file);
+    }
+    return code;
+}
+
 static enum exit_code calibrate(struct calibration *c)
 {
     struct error error = { 0 };
@@ -692,10 +705,10 @@ static enum exit_code calibrate(struct calibration *c)
     if (status == STATUS_OK) {
         status = import_all(c, &error);
     }
-    if (status == STATUS_OK) {
-        status = fit(c, &error);
+    if (status != STATUS_OK) {
+        return cli_complain(&error);
     }
-    return status == STATUS_OK ? answer(c, &error) : cli_complain(&error);
+    return fit(c, &error) == STATUS_OK ? answer(c, &error) : refused(c, &error);
 }
 
 static void calibration_free(struct calibration *c)

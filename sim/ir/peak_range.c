@@ -272,6 +272,14 @@ static bool surely_lives(const struct range_graph *g, uint32_t buffer, uint32_t 
                          g->place[to] >= row(g, g->begins, activity)[s->ops[to].queue]);
 }
 
+/* Marks and empty delays pass within an instant, and peaks are of whole instants: what lives while they run need not be seen. */
+static bool takes_time(const struct range_graph *g, uint32_t activity)
+{
+    const struct schedule *s = g->s;
+    const struct sched_op *op = &s->ops[g->members[g->first_member[activity]]];
+    return op->work != SCHED_NONE && !(s->works[op->work].kind == WORK_FIXED && s->works[op->work].fixed_ps == 0);
+}
+
 static uint64_t least_of(const struct range_graph *g, const uint32_t *buffers, uint32_t count)
 {
     uint64_t least = 0;
@@ -280,6 +288,9 @@ static uint64_t least_of(const struct range_graph *g, const uint32_t *buffers, u
     }
     for (uint32_t a = 0; a < g->activity_count; a++) {
         uint64_t sum = 0;
+        if (!takes_time(g, a)) {
+            continue;
+        }
         for (uint32_t i = 0; i < count; i++) {
             sum += surely_lives(g, buffers[i], a) ? bytes_of(g->s, buffers[i]) : 0;
         }

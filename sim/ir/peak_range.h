@@ -8,9 +8,9 @@
  * what. Where the peak of a space must not hang on that (a bounded pool, a buffer's reuse), the schedule needs a dependency; where a real stack races too (copies beside
  * compute), two runs may rightly differ, and a simulated and a measured peak agree when both lie in the range. A measured peak outside of it is a fault of who measured.
  *
- * `most` is exact, but for capacities: what waits for memory stays below. An instant of a run is a set of begun and ended ops, closed under causes; its live bytes are a sum over
+ * `most` is exact, but for capacities (what waits for memory stays below) and for marks, which are taken to last. An instant of a run is a set of begun and ended ops, closed under causes; its live bytes are a sum over
  * that set; so the highest is a closure of greatest weight, a minimum cut (Picard 1976; sim/core/max_flow.h).
- * `least` is sound, and exact where one queue decides: the bytes that surely live while one op runs, at the op that has most (to find the smallest peak in general is register
+ * `least` is sound, and exact where one queue decides: the bytes that surely live while one op runs that takes time, at the op that has most (to find the smallest peak in general is register
  * allocation, NP-hard).
  *
  * Time: one cut a space, and ops times its buffers; 2 s at 27,000 ops and 31,000 buffers. Memory: ops times queues. */

@@ -1,6 +1,7 @@
-/* The scenarios that validate/gpu_check.sh measures on a GPU, smaller, on the emulation: they load, run, and pass the audit. */
+/* The scenarios that validate/gpu_check.sh measures on a GPU, smaller, on the emulation: they load, run, pass the audit, and peak as their schedules allow. */
 #include "sim/base/file.h"
 #include "tests/cuda/cuda_test.h"
+#include "tests/peak_check.h"
 #include "tests/report_run.h"
 
 /* `text` with the first `from` replaced by `to`, which is no longer. */
@@ -42,6 +43,10 @@ static void run_scenario(const char *name, bool emulate, uint32_t copies_each_wa
         EXPECT_INT(timeline.outcome, TIMELINE_DONE);
         EXPECT_INT(timeline.emulated, emulate);
         EXPECT_TEXT(timeline.executor, "cuda");
+        if (timeline.outcome == TIMELINE_DONE) {
+            expect_possible_peaks(&simulated.schedule, &timeline, false, name);
+            expect_possible_peaks(&simulated.schedule, &simulated.timeline, false, name);
+        }
         timeline_free(&timeline);
         expect_nothing_left();
         uint32_t up = 0, down = 0;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "sim/ir/verify.h"
+#include "tests/peak_check.h"
 #include "tests/schedule_gen.h"
 #include "validate/exec_host/host_run.h"
 
@@ -134,6 +135,9 @@ static void test_random_plain(void)
         struct timeline timeline;
         struct error error;
         expect_done(run(&schedule, &options, &SMALL, &timeline, &error), &timeline, &error, seed);
+        if (timeline.outcome == TIMELINE_DONE) {
+            expect_possible_peaks(&schedule, &timeline, false, "random schedule");
+        }
         timeline_free(&timeline);
         schedule_free(&schedule);
     }

@@ -57,7 +57,8 @@ static void order_start(struct dispatch *d, uint32_t first)
         matched_ps = later(matched_ps, d->times[first].matched_ps);
     }
     start_ps = later(start_ps, matched_ps);
-    end_ps = later(end_ps, start_ps);
+    /* What ran took time, whatever the clock's grain: else what it held would be in no peak. */
+    end_ps = later(end_ps, start_ps + (d->schedule->ops[first].opcode == OP_MARK ? 0 : 1));
     for (uint32_t i = 0; i < count; i++) {
         struct op_times *times = &d->times[members[i]];
         /* Who did not wait for memory was matched when it began: waking a thread is no wait for memory. */
