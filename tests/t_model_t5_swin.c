@@ -52,6 +52,25 @@ static void test_t5_parameters(void)
     }
 }
 
+/* T5-512/4: the weights of t5-large, a decoder of 4 tokens (facts/galvatron-bmw.md D.1): its layers cost next to nothing. BERT- and ViT-xHuge: 12 h^2 + 13 h a layer. */
+static void test_galvatron_table(void)
+{
+    struct model full = library("t5-large-48"), shortened = library("t5-512-4-48");
+    EXPECT_INT(model_parameters(&shortened), model_parameters(&full));
+    EXPECT_INT(shortened.max_sequence, 512);
+    EXPECT_INT(shortened.decoder_sequence, 4);
+    EXPECT_INT(full.decoder_sequence, 512);
+    const int64_t h = 2560;
+    static const char *const names[] = { "bert-xhuge", "vit-xhuge" };
+    for (size_t i = 0; i < 2; i++) {
+        struct model m = library(names[i]);
+        EXPECT_INT(m.layers, 128);
+        EXPECT_INT(model_layer_parameters(&m), 12 * h * h + 13 * h);
+        compare(&m);
+        EXPECT_REAL((double)model_parameters(&m), m.published_parameters, 0.01);
+    }
+}
+
 /* Liu et al. 2021: four stages of width C, 2C, 4C, 8C; a table of (2 x 7 - 1)^2 offsets a head and block. */
 static void test_swin_parameters(void)
 {
@@ -129,7 +148,8 @@ static void test_swin_flops(void)
 
 static void test_no_graph(void)
 {
-    static const char *const names[] = { "t5-large-32", "t5-large-48", "swin-huge-32", "swin-huge-48" };
+    static const char *const names[] = { "t5-large-32", "t5-large-48",  "t5-512-4-32",
+                                         "t5-512-4-48", "swin-huge-32", "swin-huge-48" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct model m = library(names[i]);
         struct layer_shape shape = { .micro_batch = 1,
@@ -200,5 +220,5 @@ static void test_check(void)
     EXPECT_INT(model_check(&m, &error), STATUS_BAD_INPUT);
 }
 
-TEST_MAIN(TEST(test_t5_parameters), TEST(test_swin_parameters), TEST(test_t5_flops), TEST(test_swin_flops),
-          TEST(test_no_graph), TEST(test_no_inline), TEST(test_check))
+TEST_MAIN(TEST(test_t5_parameters), TEST(test_galvatron_table), TEST(test_swin_parameters), TEST(test_t5_flops),
+          TEST(test_swin_flops), TEST(test_no_graph), TEST(test_no_inline), TEST(test_check))

@@ -15,8 +15,9 @@ enum library_kind {
     KIND_BERT_CLASSIFY, /* pooler and two classes, as PatrickStar trains it */
     KIND_LLAMA,
     KIND_VIT,
-    KIND_T5,  /* the second half of the layers is the decoder; both stacks see max_sequence tokens */
-    KIND_SWIN /* two blocks in stages 0, 1 and 3, the rest in stage 2; windows of 7 */
+    KIND_T5,       /* the second half of the layers is the decoder; both stacks see max_sequence tokens */
+    KIND_T5_SHORT, /* the same, but the decoder sees 4 tokens: unbalanced by design */
+    KIND_SWIN      /* two blocks in stages 0, 1 and 3, the rest in stage 2; windows of 7 */
 };
 
 struct library_row {
@@ -37,11 +38,13 @@ struct library_row {
 #define PATRICKSTAR_SOURCE "PatrickStar examples/model_builder.py (BertForSequenceClassification, vocabulary 30522)"
 #define BERT_SOURCE        "Devlin et al. 2019; huggingface google-bert/bert-*-uncased"
 #define GALVATRON_SOURCE   "Galvatron meta_configs; Galvatron-BMW (TKDE 2024), table of models"
-#define T5_SOURCE          "Raffel et al. 2020 (T5), size large; depths of Galvatron-BMW (TKDE 2024), table of models"
-#define SWIN_SOURCE        "Liu et al. 2021 (Swin); sizes of Galvatron meta_configs; Galvatron-BMW (TKDE 2024)"
-#define LLAMA2_SOURCE      "Touvron et al. 2023 (Llama 2); huggingface meta-llama/Llama-2-*"
-#define LLAMA3_SOURCE      "Llama team 2024 (The Llama 3 herd of models), table 3; trained at sequence 8192"
-#define VIT_SOURCE         "Dosovitskiy et al. 2021 (ViT), table 1; 1000 classes"
+#define XHUGE_SOURCE                                                                                                   \
+    "Galvatron-BMW (TKDE 2024), table of models; heads as vit-xhuge of Galvatron meta_configs (not read for BERT)"
+#define T5_SOURCE     "Raffel et al. 2020 (T5), size large; depths of Galvatron-BMW (TKDE 2024), table of models"
+#define SWIN_SOURCE   "Liu et al. 2021 (Swin); sizes of Galvatron meta_configs; Galvatron-BMW (TKDE 2024)"
+#define LLAMA2_SOURCE "Touvron et al. 2023 (Llama 2); huggingface meta-llama/Llama-2-*"
+#define LLAMA3_SOURCE "Llama team 2024 (The Llama 3 herd of models), table 3; trained at sequence 8192"
+#define VIT_SOURCE    "Dosovitskiy et al. 2021 (ViT), table 1; 1000 classes"
 
 /* PatrickStar's megatron_3.9B (24 layers of 2560: 2.0B) and GPT_310B (128 of 16384: 413B) are left out: their shapes do not make their names.
  * name, kind, layers, hidden, heads, kv_heads, ffn, vocab, max_sequence, published parameters, source */
@@ -105,10 +108,14 @@ struct library_row {
     X("vit-base", KIND_VIT, 12, 768, 12, 12, 3072, 16, 224, 86567656, VIT_SOURCE)                                      \
     X("vit-large", KIND_VIT, 24, 1024, 16, 16, 4096, 16, 224, 304326632, VIT_SOURCE)                                   \
     X("vit-huge", KIND_VIT, 32, 1280, 16, 16, 5120, 14, 224, 632045800, VIT_SOURCE)                                    \
+    X("bert-xhuge", KIND_BERT_PRETRAIN, 128, 2560, 32, 32, 10240, 30522, 512, 10.2e9, XHUGE_SOURCE)                    \
+    X("vit-xhuge", KIND_VIT, 128, 2560, 32, 32, 10240, 16, 224, 10.1e9, GALVATRON_SOURCE)                              \
     X("vit-huge-32", KIND_VIT, 32, 1280, 16, 16, 5120, 16, 224, 632e6, GALVATRON_SOURCE)                               \
     X("vit-huge-48", KIND_VIT, 48, 1280, 16, 16, 5120, 16, 224, 947e6, GALVATRON_SOURCE)                               \
     X("t5-large-32", KIND_T5, 32, 1024, 16, 16, 4096, 32128, 512, 502e6, T5_SOURCE)                                    \
     X("t5-large-48", KIND_T5, 48, 1024, 16, 16, 4096, 32128, 512, 737e6, T5_SOURCE)                                    \
+    X("t5-512-4-32", KIND_T5_SHORT, 32, 1024, 16, 16, 4096, 32128, 512, 502e6, T5_SOURCE)                              \
+    X("t5-512-4-48", KIND_T5_SHORT, 48, 1024, 16, 16, 4096, 32128, 512, 737e6, T5_SOURCE)                              \
     X("swin-huge-32", KIND_SWIN, 32, 320, 8, 8, 1280, 4, 224, 701e6, SWIN_SOURCE)                                      \
     X("swin-huge-48", KIND_SWIN, 48, 320, 8, 8, 1280, 4, 224, 1016e6, SWIN_SOURCE)
 
@@ -150,6 +157,7 @@ void model_library_get(uint32_t index, struct model *model)
                                                   [KIND_LLAMA] = MODEL_LLAMA,
                                                   [KIND_VIT] = MODEL_VIT,
                                                   [KIND_T5] = MODEL_T5,
+                                                  [KIND_T5_SHORT] = MODEL_T5,
                                                   [KIND_SWIN] = MODEL_SWIN };
     model_family_defaults(model, families[row->kind]);
     snprintf(model->name, sizeof model->name, "%s", row->name);
@@ -171,9 +179,9 @@ void model_library_get(uint32_t index, struct model *model)
         model->max_sequence = row->max_sequence;
     }
     model->position_rows = model->positions == MODEL_LEARNED_POSITIONS ? model->max_sequence : 0;
-    if (row->kind == KIND_T5) {
+    if (row->kind == KIND_T5 || row->kind == KIND_T5_SHORT) {
         model->decoder_layers = row->layers / 2;
-        model->decoder_sequence = model->max_sequence;
+        model->decoder_sequence = row->kind == KIND_T5 ? model->max_sequence : 4;
     } else if (row->kind == KIND_SWIN) {
         const int64_t stages[MODEL_STAGES] = { 2, 2, row->layers - 6, 2 };
         memcpy(model->stage_layers, stages, sizeof stages);

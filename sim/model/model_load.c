@@ -157,7 +157,8 @@ static enum status refuse_several_shapes(const struct json *at, enum model_famil
                       "family %s has layers of several shapes, which the keys of an object do not name: allowed is a "
                       "library name as it is (%s)",
                       model_family_word(family),
-                      family == MODEL_T5 ? "t5-large-32, t5-large-48" : "swin-huge-32, swin-huge-48");
+                      family == MODEL_T5 ? "t5-large-32, t5-large-48, t5-512-4-32, t5-512-4-48"
+                                         : "swin-huge-32, swin-huge-48");
 }
 
 static enum status inline_family(struct model *model, const struct json *object, struct error *error)
