@@ -196,6 +196,7 @@ static void find_stages(const struct mpress_case *c)
 /* Activations that a layer's forward takes for one micro-batch, by position. */
 static void read_saved(const struct mpress_case *c, const struct schedule *s, bool recomputed)
 {
+    CHECK(s->operands != NULL && s->buffers != NULL);
     for (uint32_t i = 0; i < s->op_count; i++) {
         const struct sched_op *op = &s->ops[i];
         if (op->layer == OP_TAG_NONE || op->micro_batch != 0 || op->opcode != OP_COMPUTE ||
@@ -214,6 +215,7 @@ static void read_saved(const struct mpress_case *c, const struct schedule *s, bo
 
 static void read_recompute(const struct mpress_case *c, const struct schedule *s, const struct timeline *timeline)
 {
+    CHECK(timeline->ops != NULL);
     for (uint32_t i = 0; i < s->op_count; i++) {
         const struct sched_op *op = &s->ops[i];
         if (op->layer != OP_TAG_NONE && op->phase == PHASE_RECOMPUTE) {
@@ -254,6 +256,7 @@ static enum status find_passes(struct mpress_case *c, const struct schedule *s, 
     if (counts == NULL || c->pass_s == NULL) {
         return no_memory(error);
     }
+    CHECK(timeline->ops != NULL);
     for (uint32_t i = 0; i < s->op_count; i++) {
         const struct sched_op *op = &s->ops[i];
         if (op->opcode == OP_COMPUTE && (op->phase == PHASE_FORWARD || op->phase == PHASE_BACKWARD)) {

@@ -146,4 +146,26 @@ run 0 list planners
 holds "^exhaustive "
 holds "^max-batch "
 
+# ---- mpress: moves in the plan, which runs as it was said to ----
+cat >"$folder/m.json" <<'JSON'
+{ "schema": "memwall.scenario/1", "machine": "dgx1-v100-32gb", "software": "ideal", "training": { "micro_batch": 8, "global_batch": 128 },
+  "model": { "family": "gpt", "layers": 16, "hidden": 1024, "heads": 16, "ffn": 4096, "vocab": 8000, "max_sequence": 512 } }
+JSON
+m=$folder/m.json
+run 0 plan "$m" --planner mpress --budget-gib 2.1 --out "$folder/mpress.json" --json --quiet
+for key in '"planner": "mpress"' '"moves":' '"to": "devices"' '"stripes":' '"lag":' '"lead":' '"when": "out after its forward' '"over": "gpu .* links' '"why": "stage 0 would take' '"stage_places":'; do
+    holds "$key"
+done
+said=$(sed -n 's/^ *"step_time_s": \([^,]*\),*$/\1/p' "$folder/out" | head -1)
+run 0 run "$m" --plan "$folder/mpress.json" --json --quiet
+holds "\"step_time_s\": $said"
+run 2 plan "$m" --planner mpress --budget-gib 0.4 --quiet
+holds "the best found"
+run 1 plan "$m" --planner mpress --variant allow=nothing
+complains "recompute+host"
+run 1 run "$m" --set memory_policy=mpress
+complains "plan SCENARIO --planner mpress"
+run 1 plan "$m" --planner mpress --set gpus=8 --set model.layers=4
+complains "mpress makes each GPU a stage"
+
 [ "$failures" = 0 ]
