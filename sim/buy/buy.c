@@ -8,6 +8,7 @@
 #include "sim/base/check.h"
 #include "sim/base/json_write.h"
 #include "sim/base/units.h"
+#include "sim/report/uncertainty.h"
 
 static enum status no_memory(struct error *error)
 {
@@ -92,7 +93,37 @@ static enum status scenario_of(const struct question *q, const struct candidate 
 
 /* ---- one candidate ---- */
 
-static enum status simulate(struct buy_answer *answer, struct buy_row *row, struct error *error)
+static double usd_of(const struct buy_row *row, const struct money *money)
+{
+    return strcmp(row->way, "rented") == 0 ? money->rented.usd : money->owned.usd;
+}
+
+/* How sure time and cost are, where the machine says how sure its constants are. */
+static enum status find_interval(const struct question *q, struct buy_row *row, const struct buy_options *options,
+                                 struct error *error)
+{
+    struct scenario scenario;
+    struct uncertainty sure;
+    struct money low, high;
+    TRY(scenario_parse(&scenario, row->scenario, row->candidate->label, NULL, 0, error));
+    enum status status = STATUS_OK;
+    if (scenario.machine.standard_error_count > 0) {
+        TRY_OR_FAIL(uncertainty_compute(&sure, &scenario, options->draws, options->threads, NULL, NULL, error));
+        TRY_OR_FAIL(buy_money_at(q, row, sure.low_s, &low, error));
+        TRY_OR_FAIL(buy_money_at(q, row, sure.high_s, &high, error));
+        row->has_interval = true;
+        row->low_days = low.days;
+        row->high_days = high.days;
+        row->low_usd = usd_of(row, &low);
+        row->high_usd = usd_of(row, &high);
+    }
+fail:
+    scenario_free(&scenario);
+    return status;
+}
+
+static enum status simulate(struct buy_answer *answer, struct buy_row *row, const struct buy_options *options,
+                            struct error *error)
 {
     sweep_row_compute(&row->figures, row->scenario, row->candidate->label);
     if (!sweep_row_is_final(&row->figures)) {
@@ -102,7 +133,9 @@ static enum status simulate(struct buy_answer *answer, struct buy_row *row, stru
     case SWEEP_DONE:
         row->has_figures = true;
         buy_cost_row(answer->question, row);
-        return STATUS_OK;
+        return options->draws > 0 && row->has_money && row->way != NULL
+                   ? find_interval(answer->question, row, options, error)
+                   : STATUS_OK;
     case SWEEP_DOES_NOT_FIT: settle(row, BUY_DOES_NOT_FIT, "%.480s", row->figures.reason); return STATUS_OK;
     case SWEEP_ERROR: settle(row, BUY_REFUSED, "%.480s", row->figures.reason); return STATUS_OK;
     case SWEEP_STATUS_COUNT: break;
@@ -112,7 +145,8 @@ static enum status simulate(struct buy_answer *answer, struct buy_row *row, stru
 }
 
 static enum status take_plan(struct buy_answer *answer, struct buy_row *row, const struct scenario *scenario,
-                             const struct planner_result *result, struct error *error)
+                             const struct planner_result *result, const struct buy_options *options,
+                             struct error *error)
 {
     const struct planner_choice *best = &result->best;
     if (!result->found || !best->has_plan) {
@@ -139,7 +173,7 @@ static enum status take_plan(struct buy_answer *answer, struct buy_row *row, con
     }
     (void)snprintf(row->plan, sizeof row->plan, "%s", best->layer_count > 0 ? best->layers[0] : "");
     row->micro_batch = best->plan.micro_batch;
-    return simulate(answer, row, error);
+    return simulate(answer, row, options, error);
 }
 
 /* Planners take model, machine, batch and sequence from the scenario, its split is but a start: one that is valid with any number of GPUs, then the question's batch. */
@@ -173,7 +207,7 @@ static enum status plan_row(struct buy_answer *answer, struct buy_row *row, stru
     if (plans.interrupted) {
         settle(row, BUY_NOT_REACHED, "the search was interrupted");
     } else {
-        status = take_plan(answer, row, scenario, &plans.results[0], error);
+        status = take_plan(answer, row, scenario, &plans.results[0], listening->options, error);
     }
     planner_answer_free(&plans);
     return status;

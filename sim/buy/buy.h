@@ -70,6 +70,9 @@ struct buy_row {
     const char *way; /* "rented", "owned": what it is ranked by; NULL: no price is known */
     double usd;
     char *scenario; /* text, owned by the answer */
+    /* At the 5th and 95th percentile of the step time; has_interval: draws were asked for, the machine's constants carry standard errors, and a way of paying is known */
+    bool has_interval;
+    double low_days, high_days, low_usd, high_usd;
     struct buy_change changes[BUY_CHANGE_COUNT];
 };
 
@@ -83,6 +86,7 @@ struct buy_answer {
 
 struct buy_options {
     uint32_t threads; /* >= 1 */
+    uint32_t draws;   /* of uncertain constants (uncertainty.h), for an interval on time and cost; 0: none */
     /* From the calling thread: candidate `index` of `count` is at `planning` (NULL: about to begin). False: stop. NULL: nobody listens. */
     bool (*progress)(void *context, uint32_t index, uint32_t count, const struct candidate *candidate,
                      const struct planner_progress *planning);
@@ -96,6 +100,9 @@ void buy_free(struct buy_answer *answer);
 
 /* buy_order.c: cost, verdict, rank, reasons and changes of rows whose figures and scenarios are known. */
 void buy_order(struct buy_answer *answer);
+/* Money of a row at another step time than its own. */
+enum status buy_money_at(const struct question *question, const struct buy_row *row, double step_s, struct money *money,
+                         struct error *error);
 /* Money and verdict of one row with figures: reads step time and tokens a second. */
 void buy_cost_row(const struct question *question, struct buy_row *row);
 

@@ -34,19 +34,25 @@ static void choose_way(const struct question *q, struct buy_row *row)
     }
 }
 
-void buy_cost_row(const struct question *q, struct buy_row *row)
+enum status buy_money_at(const struct question *q, const struct buy_row *row, double step_s, struct money *money,
+                         struct error *error)
 {
     const double *figures = row->figures.figures;
     const struct money_job job = {
         .gpus = row->candidate->gpus,
         .servers = row->candidate->nodes,
-        .step_s = figures[FIGURE_step_time_s],
+        .step_s = step_s,
         .tokens_per_step = nearbyint(figures[FIGURE_tokens_per_s] * figures[FIGURE_step_time_s]),
         .goodput = q->goodput,
         .tokens = q->tokens,
     };
+    return money_compute(money, &job, &row->candidate->prices, &q->terms, error);
+}
+
+void buy_cost_row(const struct question *q, struct buy_row *row)
+{
     struct error error = { 0 };
-    row->has_money = money_compute(&row->money, &job, &row->candidate->prices, &q->terms, &error) == STATUS_OK;
+    row->has_money = buy_money_at(q, row, row->figures.figures[FIGURE_step_time_s], &row->money, &error) == STATUS_OK;
     row->reason[0] = '\0';
     if (!row->has_money) {
         row->verdict = BUY_REFUSED;

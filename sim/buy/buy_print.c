@@ -84,6 +84,14 @@ static void figures_json(const struct buy_row *row, struct json_writer *w)
     jw_string(w, "schedule_hash", row->figures.schedule_hash);
 }
 
+static void interval_json(const char *key, double low, double high, struct json_writer *w)
+{
+    jw_object(w, key);
+    jw_real(w, "p5", low);
+    jw_real(w, "p95", high);
+    jw_end(w);
+}
+
 void buy_json(const struct buy_answer *answer, struct strbuf *out)
 {
     struct json_writer w = { .out = out };
@@ -111,6 +119,12 @@ void buy_json(const struct buy_answer *answer, struct strbuf *out)
                 jw_real(&w, "usd", row->usd);
             } else {
                 jw_null(&w, "usd");
+            }
+            if (row->has_interval) {
+                jw_object(&w, "interval");
+                interval_json("days", row->low_days, row->high_days, &w);
+                interval_json("usd", row->low_usd, row->high_usd, &w);
+                jw_end(&w);
             }
             jw_object(&w, "money");
             money_json(&row->money, &w);
@@ -214,6 +228,19 @@ static void change_text(const struct buy_row *row, enum buy_change_kind kind, st
     }
 }
 
+/* `first`: number 1, when this is another that meets the need. */
+static void interval_text(const struct buy_row *row, const struct buy_row *first, struct strbuf *out)
+{
+    char a[48], b[48], c[48], d[48];
+    /* candidates of one machine err together: their order is surer than their intervals look */
+    bool overlaps = first != NULL && first->has_interval && row->low_usd <= first->high_usd &&
+                    strcmp(row->money.prices.machine, first->money.prices.machine) != 0;
+    strbuf_printf(out, "     5 to 95 %% of the machine's uncertain constants: %s to %s, %s to %s%s\n",
+                  money_days_text(row->low_days, a, sizeof a), money_days_text(row->high_days, b, sizeof b),
+                  money_usd_text(row->low_usd, c, sizeof c), money_usd_text(row->high_usd, d, sizeof d),
+                  overlaps ? "; it overlaps number 1's: they may be the other way round" : "");
+}
+
 static void reasons_text(const struct buy_answer *answer, struct strbuf *out)
 {
     for (uint32_t i = 0; i < answer->row_count; i++) {
@@ -227,6 +254,9 @@ static void reasons_text(const struct buy_answer *answer, struct strbuf *out)
                           100 * row->figures.figures[FIGURE_bound_share]);
         }
         strbuf_char(out, '\n');
+        if (row->has_interval) {
+            interval_text(row, i > 0 && row->verdict == BUY_MEETS ? &answer->rows[0] : NULL, out);
+        }
         for (int k = 0; k < BUY_CHANGE_COUNT; k++) {
             any = any || row->changes[k].known;
         }

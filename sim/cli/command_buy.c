@@ -1,5 +1,6 @@
 /* memwall buy: which machine for a stated need. */
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,12 +11,13 @@
 #include "sim/buy/buy.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/interrupt.h"
+#include "sim/report/uncertainty.h"
 
 static enum exit_code run(int argc, char **argv);
 
 const struct cli_command command_buy = {
     .name = "buy",
-    .usage = "QUESTION.json [--json] [--out DIR] [--threads N] [--quiet]",
+    .usage = "QUESTION.json [--json] [--out DIR] [--uncertainty N] [--threads N] [--quiet]",
     .summary =
         "which machine to buy or rent for a stated need, each with its best plan, ranked, and what would change it",
     .help =
@@ -83,11 +85,11 @@ static bool show(void *context, uint32_t index, uint32_t count, const struct can
     return !interrupt_seen();
 }
 
-static enum status compare(struct buy_answer *answer, const struct question *question, uint32_t threads, bool quiet,
-                           struct error *error)
+static enum status compare(struct buy_answer *answer, const struct question *question, uint32_t threads, uint32_t draws,
+                           bool quiet, struct error *error)
 {
     struct progress progress = { .quiet = quiet, .terminal = isatty(STDERR_FILENO) };
-    const struct buy_options options = { .threads = threads, .progress = show, .context = &progress };
+    const struct buy_options options = { .threads = threads, .draws = draws, .progress = show, .context = &progress };
     clock_gettime(CLOCK_MONOTONIC, &progress.start);
     progress.last = progress.start;
     interrupt_catch();
@@ -120,15 +122,25 @@ static enum exit_code run(int argc, char **argv)
 {
     struct cli_flags flags;
     enum exit_code code;
-    const char *thread_text = NULL;
-    const struct cli_flag more[] = { { "threads", "N", "threads of the search (default: all processors)",
-                                       &thread_text } };
-    if (!cli_parse(&command_buy, argc, argv, &flags, more, 1, &code)) {
+    const char *thread_text = NULL, *draw_text = NULL;
+    const struct cli_flag more[] = {
+        { "threads", "N", "threads of the search (default: all processors)", &thread_text },
+        { "uncertainty", "N", "5 to 95 % interval of time and cost from N draws of the machine's fitted constants",
+          &draw_text },
+    };
+    if (!cli_parse(&command_buy, argc, argv, &flags, more, sizeof more / sizeof more[0], &code)) {
         return code;
     }
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     double threads = processors > 0 && processors <= 256 ? (double)processors : 1;
-    if (thread_text != NULL && !cli_number("threads", thread_text, 1, 256, &threads)) {
+    double draws = 0;
+    if ((thread_text != NULL && !cli_number("threads", thread_text, 1, 256, &threads)) ||
+        (draw_text != NULL &&
+         !cli_number("uncertainty", draw_text, UNCERTAINTY_DRAWS_MIN, UNCERTAINTY_DRAWS_MAX, &draws))) {
+        return EXIT_BAD_INPUT;
+    }
+    if (floor(threads) < threads || floor(draws) < draws) {
+        fputs("memwall: --threads and --uncertainty take whole numbers\n", stderr);
         return EXIT_BAD_INPUT;
     }
     struct question question = { 0 };
@@ -136,7 +148,7 @@ static enum exit_code run(int argc, char **argv)
     struct error error = { 0 };
     enum status status = question_load(&question, flags.positionals[0], &error);
     if (status == STATUS_OK) {
-        status = compare(&answer, &question, (uint32_t)threads, flags.quiet, &error);
+        status = compare(&answer, &question, (uint32_t)threads, (uint32_t)draws, flags.quiet, &error);
     }
     if (status == STATUS_OK && flags.out != NULL) {
         status = write_scenarios(&answer, flags.out, &error);
