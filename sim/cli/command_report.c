@@ -83,7 +83,9 @@ static enum status print_job(struct call *call, const struct job *job, struct er
     struct step_texts texts = { 0 };
     struct step_source source;
     struct strbuf ops = { 0 }, memory = { 0 };
-    enum status status = run_texts_make(&record, job, &call->flags, &call->studies, call->argc, call->argv, error);
+    result_print_json(&job->result, &job->input, &record.result);
+    run_studies_add_json(&call->studies, job, &record.result);
+    enum status status = run_texts_make(&record, job, &call->flags, call->argc, call->argv, error);
     if (status == STATUS_OK) {
         status = files_series(&job->input, &ops, &memory, error);
     }

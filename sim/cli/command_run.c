@@ -32,6 +32,8 @@ const struct cli_command command_run = {
             "write a checkpoint, and what failures leave of the time).\n"
             "With --out DIR it also writes, into DIR:\n"
             "  result.json         everything that --json prints\n"
+            "  run.json            version, command, hashes, the scenario as it was run\n"
+            "  explain.json        every term and constant with its source; memwall report DIR reads all of these\n"
             "  trace.json.gz       open it at https://ui.perfetto.dev (one process a rank, one row a queue)\n"
             "  ops.csv, memory.csv, links.csv\n"
             "  timeline, memory, links as .svg and .png\n",
@@ -78,6 +80,15 @@ static enum status prepare(struct job *job, struct cli_flags *flags, const struc
     return flags->out != NULL ? folder_make(flags->out, error) : STATUS_OK;
 }
 
+/* The answer as a document, with all that was asked for. */
+static void print_json(const struct job *job, const struct deepspeed_input *deepspeed,
+                       const struct run_studies *studies, struct strbuf *out)
+{
+    result_print_json(&job->result, &job->input, out);
+    deepspeed_input_add_ignored(deepspeed, out);
+    run_studies_add_json(studies, job, out);
+}
+
 static enum exit_code run(int argc, char **argv)
 {
     struct cli_flags flags;
@@ -120,7 +131,8 @@ static enum exit_code run(int argc, char **argv)
     if (status == STATUS_OK && flags.out != NULL) {
         struct files_options files = { .folder = flags.out, .ranks = ranks, .note = note, .note_bytes = sizeof note };
         struct run_texts record = { 0 };
-        status = run_texts_make(&record, &job, &flags, &studies, argc, argv, &error);
+        print_json(&job, &deepspeed, &studies, &record.result);
+        status = run_texts_make(&record, &job, &flags, argc, argv, &error);
         run_texts_files(&record, &files);
         if (status == STATUS_OK) {
             status = files_write(&job.result, &job.input, &files, &error);
@@ -135,9 +147,7 @@ static enum exit_code run(int argc, char **argv)
     } else {
         struct strbuf out = { 0 };
         if (flags.json) {
-            result_print_json(&job.result, &job.input, &out);
-            deepspeed_input_add_ignored(&deepspeed, &out);
-            run_studies_add_json(&studies, &job, &out);
+            print_json(&job, &deepspeed, &studies, &out);
         } else {
             result_print_summary(&job.result, &job.input, &out);
             run_studies_add_text(&studies, &job, &out);

@@ -94,11 +94,9 @@ static enum status make_explanation(struct run_texts *texts, const struct job *j
     return status;
 }
 
-enum status run_texts_make(struct run_texts *texts, const struct job *job, const struct cli_flags *flags,
-                           const struct run_studies *studies, int argc, char *const *argv, struct error *error)
+enum status run_texts_make(struct run_texts *texts, const struct job *job, const struct cli_flags *flags, int argc,
+                           char *const *argv, struct error *error)
 {
-    result_print_json(&job->result, &job->input, &texts->result);
-    run_studies_add_json(studies, job, &texts->result);
     if (texts->result.failed) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory for the result");
     }
