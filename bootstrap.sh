@@ -11,6 +11,8 @@ cd "$(dirname "$0")"
 
 packages=(gcc make cmake pkg-config libcjson-dev zlib1g-dev libgsl-dev libopenblas-dev libhwloc-dev libsqlite3-dev libglpk-dev gnuplot-nox fonts-dejavu-core)
 test_packages=(clang clang-format clang-tidy libopenmpi-dev)
+# For the tests of HTML reports alone: a browser (about 100 MB) and a second XML parser. Where they cannot be had those tests are skipped.
+optional_packages=(chromium libxml2-utils)
 
 install_missing() {
     local missing=() package
@@ -51,6 +53,7 @@ build)
     ;;
 test)
     install_missing "${packages[@]}" "${test_packages[@]}"
+    (install_missing "${optional_packages[@]}") || echo "bootstrap: going on without ${optional_packages[*]}" >&2
     build release
     ctest --preset release
     echo "accuracy against measured data (limits were enforced by the tests above):"

@@ -193,29 +193,34 @@ static void test_bad_results(void)
 static void test_facts(void)
 {
     static const char text[] =
-        "{\"schema\":\"memwall.result/"
-        "1\",\"fits\":true,\"step_time_s\":1,\"money\":{\"per_trillion_tokens_usd\":1234567,"
-        "\"energy_kwh\":2.5,\"note\":\"<b>\",\"rented\":true,\"none\":null,\"parts\":[{\"gpu_usd\":3.456}],"
+        "{\"schema\":\"memwall.result/1\",\"fits\":true,\"step_time_s\":1,\"money\":{\"days\":2.5,\"energy_kwh\":2.5,"
+        "\"note\":\"<b>\",\"rented\":{\"usd\":1234567,\"usd_per_trillion_tokens\":3.456,\"missing\":null},"
+        "\"prices\":{\"system_W\":{\"value\":6500,\"estimated\":true,\"year\":2023}},\"parts\":[7],"
         "\"interval_s\":{\"p5\":60}}}";
-    static const char *const expected[][3] = { { "", "per trillion tokens", "$1,234,567" },
+    static const char *const expected[][3] = { { "", "days", "2.5 days" },
                                                { "", "energy", "2.5 kWh" },
                                                { "", "note", "<b>" },
-                                               { "", "rented", "yes" },
-                                               { "parts, 1", "gpu", "$3.456" },
+                                               { "rented", "usd", "$1,234,567" },
+                                               { "rented", "usd per trillion tokens", "$3.456" },
+                                               { "prices, system", "value", "6,500 W" },
+                                               { "prices, system", "estimated", "yes" },
+                                               { "prices, system", "year", "2023" },
+                                               { "parts", "1", "7" },
                                                { "interval", "p5", "60.0 s" } };
+    enum { EXPECTED = sizeof expected / sizeof expected[0] };
     struct step_result result;
     struct json_document *document = NULL;
     struct error error = { 0 };
     char words[256];
     EXPECT_INT(read_result(&result, &document, text, &error), STATUS_OK);
-    EXPECT_INT(result.money.count, 6);
-    for (uint32_t i = 0; i < 6 && i < result.money.count; i++) {
+    EXPECT_INT(result.money.count, EXPECTED);
+    for (uint32_t i = 0; i < EXPECTED && i < result.money.count; i++) {
         EXPECT_TEXT(result.money.items[i].group, expected[i][0]);
         EXPECT_TEXT(result.money.items[i].name, expected[i][1]);
         EXPECT_TEXT(step_fact_text(&result.money.items[i], words, sizeof words), expected[i][2]);
     }
     const struct step_fact *fact = step_facts_find(&result.money, "usd", "trillion");
-    EXPECT(fact != NULL && fact->value == 1234567);
+    EXPECT(fact != NULL && fact->value == 3.456);
     EXPECT(step_facts_find(&result.money, "usd", "hour") == NULL);
     step_result_free(&result);
     json_free(document);
@@ -387,8 +392,10 @@ static void test_result_alone(void)
     struct step_source source;
     struct error error = { 0 };
     struct strbuf page = { 0 }, result = { 0 };
-    strbuf_append(&result, "{\"schema\":\"memwall.result/1\",\"name\":\"alone\",\"fits\":false,\"reason\":\"does not "
-                           "fit: <gpu 0>\",\"step_time_s\":0,\"money\":{\"total_usd\":12.5}}");
+    strbuf_append(
+        &result,
+        "{\"schema\":\"memwall.result/1\",\"name\":\"alone\",\"fits\":false,\"reason\":\"does not "
+        "fit: <gpu 0>\",\"step_time_s\":0,\"money\":{\"rented\":{\"usd\":12.5,\"usd_per_trillion_tokens\":3}}}");
     own(&texts, STEP_RESULT, &result);
     EXPECT_INT(step_source_read(&source, &texts, &error), STATUS_OK);
     EXPECT_INT(step_page_print(&source, "9.9", "memwall report x", &page, &error), STATUS_OK);
@@ -397,7 +404,7 @@ static void test_result_alone(void)
     EXPECT_PART(page.text, "does not fit: &lt;gpu 0&gt;");
     EXPECT_PART(page.text, "Only the result itself is there");
     EXPECT_PART(page.text, "<section id=\"cost\"");
-    EXPECT_PART(page.text, "<b><data value=\"12.5\">$12.5</data></b>");
+    EXPECT_PART(page.text, "Cost, rented<b><data value=\"12.5\">$12.5</data></b><small>$3 per trillion tokens</small>");
     EXPECT(strstr(page.text, "<section id=\"timeline\"") == NULL);
     step_source_free(&source);
     strbuf_free(&page);

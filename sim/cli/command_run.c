@@ -36,6 +36,8 @@ const struct cli_command command_run = {
         "  memwall run scenarios/megatron-22b-dgx-a100.json --tokens 300e9 --days 90 --electricity 0.12 --carbon 350\n"
         "With --out DIR it also writes, into DIR:\n"
         "  result.json         everything that --json prints\n"
+        "  run.json            version, command, hashes, the scenario as it was run\n"
+        "  explain.json        every term and constant with its source; memwall report DIR reads all of these\n"
         "  trace.json.gz       open it at https://ui.perfetto.dev (one process a rank, one row a queue)\n"
         "  ops.csv, memory.csv, links.csv\n"
         "  timeline, memory, links as .svg and .png\n",

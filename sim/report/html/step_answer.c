@@ -68,19 +68,50 @@ static void card_memory(struct html *h, const struct step_result *r)
     }
 }
 
-/* What stands in the member money, whichever figures it has: per trillion tokens, or in all. */
+/* The fact of this name in this group; NULL: none. */
+static const struct step_fact *fact_named(const struct step_facts *facts, const char *group, const char *name)
+{
+    for (uint32_t i = 0; i < facts->count; i++) {
+        const struct step_fact *fact = &facts->items[i];
+        if (fact->text == NULL && strcmp(fact->group, group) == 0 && strcmp(fact->name, name) == 0) {
+            return fact;
+        }
+    }
+    return NULL;
+}
+
+static void card_fact(struct html *h, const char *title, const struct step_fact *fact, const struct step_fact *below)
+{
+    char text[PAGE_TEXT_BYTES], more[PAGE_TEXT_BYTES], words[PAGE_TEXT_BYTES + 128] = "";
+    if (below != NULL) {
+        snprintf(words, sizeof words, "%s %.100s", step_fact_text(below, more, sizeof more),
+                 strncmp(below->name, "usd ", 4) == 0 ? below->name + 4 : below->name);
+    }
+    page_card(h, title, fact->value, step_fact_text(fact, text, sizeof text), words[0] != '\0' ? words : NULL);
+}
+
+/* The member money: how long the training takes, what each way of paying for it comes to; of one with other figures, the first in dollars. */
 static void card_cost(struct html *h, const struct step_result *r)
 {
-    static const char *const wanted[][2] = { { "usd", "trillion" }, { "usd", "total" }, { "usd", NULL } };
-    char text[PAGE_TEXT_BYTES], below[PAGE_TEXT_BYTES];
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        const struct step_fact *fact = step_facts_find(&r->money, wanted[i][0], wanted[i][1]);
-        if (fact != NULL && isfinite(fact->value)) {
-            snprintf(below, sizeof below, "%.100s%s%.100s", fact->group, fact->group[0] != '\0' ? ": " : "",
-                     fact->name);
-            page_card(h, "Cost", fact->value, step_fact_text(fact, text, sizeof text), below);
-            return;
+    const struct step_facts *money = &r->money;
+    const struct step_fact *days = fact_named(money, "", "days");
+    char title[PAGE_TEXT_BYTES];
+    uint32_t cards = 0;
+    if (days != NULL) {
+        card_fact(h, "Training takes", days, fact_named(money, "", "tokens"));
+    }
+    for (uint32_t i = 0; i < money->count && cards < 4; i++) {
+        const struct step_fact *fact = &money->items[i];
+        if (fact->text == NULL && strcmp(fact->name, "usd") == 0) {
+            snprintf(title, sizeof title, "Cost%s%.100s", fact->group[0] != '\0' ? ", " : "", fact->group);
+            card_fact(h, title, fact, fact_named(money, fact->group, "usd per trillion tokens"));
+            cards++;
         }
+    }
+    const struct step_fact *first = step_facts_find(money, "usd", NULL);
+    if (cards == 0 && first != NULL) {
+        snprintf(title, sizeof title, "Cost%s%.100s", first->name[0] != '\0' ? ", " : "", first->name);
+        card_fact(h, title, first, NULL);
     }
 }
 
@@ -104,7 +135,8 @@ static void verdict(struct html *h, const struct step_result *r)
                     page_bytes(space->capacity, b));
     }
     if (r->bound_count > 0) {
-        html_printf(h, " What takes most of its time: %s, %s of the step.", r->bounds[0].what, page_share(r->bounds[0].share, a));
+        html_printf(h, " What takes most of its time: %s, %s of the step.", r->bounds[0].what,
+                    page_share(r->bounds[0].share, a));
     }
     html_close(h, "p");
     if (r->reason != NULL && r->reason[0] != '\0') {

@@ -8,25 +8,36 @@
 #include "sim/base/units.h"
 
 /* Endings of keys that say the unit, the longest first where one ends another. */
-static const char *const UNITS[] = { "bytes_per_s", "usd_per_kwh", "usd_per_hour", "bytes", "seconds", "hours",
-                                     "days",        "years",       "kwh",          "mwh",   "usd",     "kg",
-                                     "tonnes",      "share",       "fraction",     "w",     "s" };
+static const char *const UNITS[] = {
+    "bytes_per_s", "usd_per_kwh", "g_per_kwh", "usd_per_hour", "W",      "bytes", "seconds",  "hours", "days", "years",
+    "kwh",         "mwh",         "usd",       "kg",           "tonnes", "share", "fraction", "w",     "s"
+};
 enum { UNIT_COUNT = sizeof UNITS / sizeof UNITS[0] };
 
-/* The unit that ends `key`, as a part of it; "" when there is none. */
+/* The unit that ends `key`, or begins it ("usd_per_trillion_tokens"), "" when there is none. */
 static const char *unit_of(const char *key)
 {
     size_t length = strlen(key);
     for (size_t i = 0; i < UNIT_COUNT; i++) {
         size_t bytes = strlen(UNITS[i]);
-        if (length > bytes && key[length - bytes - 1] == '_' && strcmp(key + length - bytes, UNITS[i]) == 0) {
-            return UNITS[i];
-        }
-        if (length == bytes && strcmp(key, UNITS[i]) == 0) {
+        bool ends = length >= bytes && strcmp(key + length - bytes, UNITS[i]) == 0;
+        if (ends && (length == bytes || key[length - bytes - 1] == '_')) {
             return UNITS[i];
         }
     }
-    return strcmp(key, "goodput") == 0 || strcmp(key, "goodput_simulated") == 0 ? "share" : "";
+    return strncmp(key, "usd_per_", 8) == 0 ? "usd" : strncmp(key, "goodput", 7) == 0 ? "share" : "";
+}
+
+/* Whether a member without a unit of its own has that of what it is in: {"step_time_interval_s": {"p5": ...}}. */
+static bool inherits(const char *key)
+{
+    static const char *const keys[] = { "value", "p5", "p50", "p95", "min", "max", "median", "mean" };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (strcmp(key, keys[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* "interval_daly_s" as "interval daly". NULL when memory is out. */
@@ -79,11 +90,12 @@ static enum status read_value(struct facts_reader *r, const struct json *at, con
 {
     enum json_type type = json_type(at);
     const char *own = unit_of(key), *words = words_of(key, own, r->arena);
-    const char *of = own[0] != '\0' ? own : unit;
+    bool container = type == JSON_OBJECT || type == JSON_ARRAY;
+    const char *of = own[0] != '\0' ? own : container || inherits(key) ? unit : "";
     if (words == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory for the result");
     }
-    if (type == JSON_OBJECT || type == JSON_ARRAY) {
+    if (container) {
         const char *inner = group[0] != '\0' ? arena_printf(r->arena, "%s, %s", group, words) : words;
         return inner == NULL ? error_set(error, STATUS_NO_MEMORY, "out of memory for the result")
                              : read_container(r, at, inner, of, depth, error);
@@ -168,14 +180,15 @@ const char *step_fact_text(const struct step_fact *fact, char *buffer, size_t si
 {
     static const struct {
         const char *unit, *word;
-    } plain[] = { { "hours", "h" },           { "days", "days" }, { "years", "years" },     { "kwh", "kWh" },
-                  { "mwh", "MWh" },           { "kg", "kg" },     { "tonnes", "t" },        { "w", "W" },
-                  { "usd_per_kwh", "$/kWh" }, { "", "" },         { "usd_per_hour", "$/h" } };
+    } plain[] = { { "hours", "h" }, { "kwh", "kWh" },           { "mwh", "MWh" },         { "tonnes", "t" },
+                  { "w", "W" },     { "usd_per_kwh", "$/kWh" }, { "g_per_kwh", "g/kWh" }, { "usd_per_hour", "$/h" } };
     char number[64];
     const char *unit = fact->unit;
     double v = fact->value;
     if (fact->text != NULL) {
         snprintf(buffer, size, "%s", fact->text);
+    } else if (strcmp(fact->name, "year") == 0) {
+        snprintf(buffer, size, "%.0f", v);
     } else if ((strcmp(unit, "s") == 0 || strcmp(unit, "seconds") == 0) && v >= 0 && v < 1e5) {
         text_time_ps(ps_nearest_s(v), buffer, size);
     } else if ((strcmp(unit, "s") == 0 || strcmp(unit, "seconds") == 0) && v >= 1e5) {
