@@ -81,6 +81,16 @@ void lower_fact(struct lowering *l, const struct policy_fact *fact)
     }
 }
 
+void lower_lack(struct lowering *l, enum space_kind kind, double needed_bytes, double has_bytes, const char *what)
+{
+    struct policy_facts *facts = l->request->facts;
+    if (facts != NULL && !facts->lack.present) {
+        facts->lack =
+            (struct policy_lack){ .present = true, .kind = kind, .needed_bytes = needed_bytes, .has_bytes = has_bytes };
+        snprintf(facts->lack.what, sizeof facts->lack.what, "%s", what);
+    }
+}
+
 static uint32_t copy(struct lowering *l, enum opcode opcode, enum queue_class queue_class, double bytes, bool pageable,
                      uint32_t after_op, uint32_t acquire, uint32_t release)
 {

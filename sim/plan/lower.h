@@ -81,6 +81,9 @@ void lower_fail(struct lowering *lowering, enum status status, const char *forma
 
 /* For `explain`: kept where request->facts asks for it, and no fact of that name is there. */
 void lower_fact(struct lowering *lowering, const struct policy_fact *fact);
+/* Beside a lower_fail with STATUS_DOES_NOT_FIT; the first counts. */
+void lower_lack(struct lowering *lowering, enum space_kind kind, double needed_bytes, double has_bytes,
+                const char *what);
 
 uint32_t lower_stage(const struct lowering *lowering);
 uint32_t lower_data_size(
