@@ -204,6 +204,45 @@ static void test_models_on_a_v100(void)
     fit_free(&report);
 }
 
+/* A policy that refuses before anything is simulated says what it counted: PatrickStar's rule for the host, its walk for a device, its warm-up share. */
+static void test_refused_by_policy(void)
+{
+    static const struct {
+        const char *scenario, *small, *large, *name;
+        enum space_kind kind;
+    } cases[] = {
+        { "{\"machine\":\"yard-v100\",\"gpus\":2,\"software\":\"deepspeed\",\"recompute\":\"full\",\"memory_policy\":"
+          "\"patrickstar\"}",
+          "gpt3_13b", "gpt3_15b", "host and warm-up share of GPUs for chunks", SPACE_HOST },
+        { "{\"machine\":\"superpod-a100-40gb\",\"gpus\":4,\"software\":\"deepspeed\",\"recompute\":\"full\","
+          "\"training\":{\"micro_batch\":4},\"memory_policy\":\"patrickstar\"}",
+          "gpt_ds_50b", "gpt_ds_60b", "GPU memory for chunks", SPACE_DEVICE },
+        { "{\"machine\":\"yard-v100\",\"gpus\":1,\"software\":\"deepspeed\",\"recompute\":\"full\",\"memory_policy\":{"
+          "\"name\":\"patrickstar\",\"chunk_elements\":134217728,\"warmup_ratio\":0.01}}",
+          "gpt2_1b", "gpt2_2b", "warm-up share of a GPU for chunks", SPACE_DEVICE },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct fit_request request = { .file = scenario_file(cases[i].scenario),
+                                             .models = (const char *const[]){ cases[i].small, cases[i].large },
+                                             .model_count = 2 };
+        struct fit_report report;
+        struct error error = { 0 };
+        EXPECT_INT(fit_models(&request, &report, &error), STATUS_OK);
+        EXPECT(report.outcome.any == (i < 2) && report.outcome.has_next);
+        const struct fit_trial *next = fit_report_trial(&report, report.outcome.next);
+        EXPECT(!next->simulated && next->full.present);
+        EXPECT_INT(next->full.kind, cases[i].kind);
+        EXPECT_TEXT(next->full.name, cases[i].name);
+        EXPECT(next->needed_bytes == next->full.peak_bytes && next->needed_bytes > next->full.capacity_bytes);
+        struct strbuf out = { 0 };
+        fit_report_text(&report, &out);
+        EXPECT_PART(out.text, "does not fit: ");
+        EXPECT_PART(out.text, "chunks");
+        strbuf_free(&out);
+        fit_free(&report);
+    }
+}
+
 struct runs {
     uint32_t count;
     char names[32][64];
@@ -382,6 +421,7 @@ int main(int argc, char **argv)
         TEST(test_gallop_refused),
         TEST(test_errors_end_the_search),
         TEST(test_models_on_a_v100),
+        TEST(test_refused_by_policy),
         TEST(test_all_agrees),
         TEST(test_batch),
         TEST(test_refusals),

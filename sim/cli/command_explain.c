@@ -60,7 +60,9 @@ static void print_estimates(const struct job *job, bool json, struct strbuf *out
 static enum status print_explanation(const struct job *job, bool json, struct strbuf *out, struct error *error)
 {
     struct explanation explanation = { 0 };
-    const struct explain_input input = { .scenario = &job->scenario, .result = &job->result, .input = &job->input };
+    const struct explain_input input = {
+        .scenario = &job->scenario, .result = &job->result, .input = &job->input, .facts = &job->facts
+    };
     enum status status = explain_scenario(&explanation, &input, error);
     if (status == STATUS_OK && json) {
         explanation_print_json(&explanation, out);

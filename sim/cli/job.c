@@ -63,6 +63,7 @@ enum status job_lower(struct job *job, struct error *error)
         .plan = &scenario->plan,
         .order = plan_order(&scenario->plan, error),
         .policy = registry_policy(scenario->plan.policy, error),
+        .facts = &job->facts,
     };
     if (request.order == NULL || request.policy == NULL) {
         return error != NULL ? error->status : STATUS_NOT_FOUND;

@@ -5,12 +5,14 @@
 #include "sim/cli/cli.h"
 #include "sim/cli/executors.h"
 #include "sim/exec.h"
+#include "sim/plan/policy_facts.h"
 #include "sim/plan/scenario.h"
 #include "sim/report/result.h"
 
 struct job {
     struct scenario scenario;
     struct schedule schedule;
+    struct policy_facts facts; /* of the lowering, for explain */
     struct timeline timeline;
     struct strbuf
         does_not_fit; /* the reason, when the step does not fit; the timeline is then that of memory to spare */

@@ -74,6 +74,29 @@ void lower_fail(struct lowering *l, enum status status, const char *format, ...)
     l->status = error_set(l->error, status, "%s", message);
 }
 
+void lower_fact(struct lowering *l, const struct policy_fact *fact)
+{
+    struct policy_facts *facts = l->request->facts;
+    for (uint32_t i = 0; facts != NULL && i < facts->count; i++) {
+        if (strcmp(facts->items[i].name, fact->name) == 0) {
+            return;
+        }
+    }
+    if (facts != NULL && facts->count < POLICY_FACTS_MAX) {
+        facts->items[facts->count++] = *fact;
+    }
+}
+
+void lower_lack(struct lowering *l, enum space_kind kind, double needed_bytes, double has_bytes, const char *what)
+{
+    struct policy_facts *facts = l->request->facts;
+    if (facts != NULL && !facts->lack.present) {
+        facts->lack =
+            (struct policy_lack){ .present = true, .kind = kind, .needed_bytes = needed_bytes, .has_bytes = has_bytes };
+        snprintf(facts->lack.what, sizeof facts->lack.what, "%s", what);
+    }
+}
+
 static uint32_t copy(struct lowering *l, enum opcode opcode, enum queue_class queue_class, double bytes, bool pageable,
                      uint32_t after_op, uint32_t acquire, uint32_t release)
 {

@@ -19,6 +19,7 @@
 #include "sim/model/model.h"
 #include "sim/plan/order.h"
 #include "sim/plan/plan.h"
+#include "sim/plan/policy_facts.h"
 
 struct memory_policy;
 struct lowering;
@@ -31,6 +32,7 @@ struct lower_request {
     const struct plan *plan;
     const struct pipeline_order *order;
     const struct memory_policy *policy;
+    struct policy_facts *facts; /* for explain: what the policy tells; NULL: nobody asks */
 };
 
 /* The caller frees the schedule. Refuses (STATUS_BAD_INPUT) what order, policy or degrees do not allow. Does not verify. */
@@ -77,6 +79,12 @@ double lower_policy_parameter(const struct lowering *lowering, uint32_t index);
 /* Record an error: lowering stops at the next chance. */
 void lower_fail(struct lowering *lowering, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* For `explain`: kept where request->facts asks for it, and no fact of that name is there. */
+void lower_fact(struct lowering *lowering, const struct policy_fact *fact);
+/* Beside a lower_fail with STATUS_DOES_NOT_FIT; the first counts. */
+void lower_lack(struct lowering *lowering, enum space_kind kind, double needed_bytes, double has_bytes,
+                const char *what);
 
 uint32_t lower_stage(const struct lowering *lowering);
 uint32_t lower_device(const struct lowering *lowering); /* the rank's GPU number, or that of its representative */

@@ -11,6 +11,7 @@
 #ifndef MEMWALL_REPORT_EXPLAIN_H
 #define MEMWALL_REPORT_EXPLAIN_H
 
+#include "sim/plan/policy_facts.h"
 #include "sim/plan/scenario.h"
 #include "sim/report/result.h"
 
@@ -64,6 +65,7 @@ struct explain_input {
     const struct scenario *scenario;
     const struct result *result;
     const struct result_input *input; /* schedule and timeline of that scenario */
+    const struct policy_facts *facts; /* of its lowering; NULL: none */
 };
 
 /* Explains a simulated scenario, also one that does not fit. Texts live in the explanation or belong to the scenario, which must outlive it. */

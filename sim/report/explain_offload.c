@@ -148,6 +148,22 @@ static void drives_table(struct explainer *e)
     }
 }
 
+static const char *text_or_none(struct explainer *e, const char *text)
+{
+    return text[0] != '\0' ? explain_text(e, "%s", text) : NULL;
+}
+
+/* What the policy told while it was lowered, of the first rank. */
+static void facts_of_policy(struct explainer *e)
+{
+    const struct policy_facts *facts = e->from->facts;
+    for (uint32_t i = 0; facts != NULL && i < facts->count; i++) {
+        const struct policy_fact *fact = &facts->items[i];
+        explain_value(e, explain_text(e, "%s", fact->name), fact->value, text_or_none(e, fact->unit),
+                      text_or_none(e, fact->formula), text_or_none(e, fact->numbers), text_or_none(e, fact->source));
+    }
+}
+
 void explain_policy(struct explainer *e)
 {
     const struct plan *plan = &e->from->scenario->plan;
@@ -160,6 +176,7 @@ void explain_policy(struct explainer *e)
     }
     explain_word(e, "what it does", policy->summary, NULL);
     explain_parameters(e, "Its parameters", policy->parameters, policy->parameter_count, &plan->policy_parameters);
+    facts_of_policy(e);
     copies_table(e);
     drives_table(e);
 }

@@ -144,6 +144,9 @@ static void what_is_full(const struct fit_report *report, struct strbuf *out)
     }
     text_table_print(&table, 2, false, out);
     text_table_free(&table);
+    if (!up->simulated && up->reason[0] != '\0') { /* the policy refused before there was anything to simulate */
+        put_wrapped(out, up->reason);
+    }
 }
 
 static void put_use(struct text_table *table, const struct fit_space *space)

@@ -10,6 +10,7 @@
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
 #include "sim/plan/plan_order.h"
+#include "sim/plan/policy_facts.h"
 #include "sim/plan/scenario.h"
 #include "sim/report/result.h"
 #include "strategies/registry.h"
@@ -20,6 +21,7 @@ struct run {
     struct schedule schedule;
     struct timeline timeline;
     struct result result;
+    struct policy_facts facts;
 };
 
 static void run_free(struct run *run)
@@ -201,11 +203,25 @@ static enum status prepare(struct fit_trial *trial, struct run *run, const char 
         .plan = &scenario->plan,
         .order = plan_order(&scenario->plan, error),
         .policy = registry_policy(scenario->plan.policy, error),
+        .facts = &run->facts,
     };
     if (request.order == NULL || request.policy == NULL) {
         return STATUS_NOT_FOUND;
     }
     return lower_schedule(&request, &run->schedule, error);
+}
+
+/* What the policy counted when it refused. */
+static void take_lack(struct fit_trial *trial, const struct policy_lack *lack)
+{
+    if (lack->present) {
+        trial->full = (struct fit_space){ .present = true,
+                                          .kind = lack->kind,
+                                          .capacity_bytes = (uint64_t)lack->has_bytes,
+                                          .peak_bytes = (uint64_t)lack->needed_bytes };
+        snprintf(trial->full.name, sizeof trial->full.name, "%s", lack->what);
+        trial->needed_bytes = trial->full.peak_bytes;
+    }
 }
 
 /* Errors that say something of this candidate and nothing of the others. */
@@ -242,6 +258,7 @@ enum status fit_trial_run(struct fit_trial *trial, const char *file, const char 
         status = simulate(trial, &run, reserved, &own);
     }
     if (is_about_candidate(status, &trial->verdict)) {
+        take_lack(trial, &run.facts.lack);
         keep_reason(trial, error_text(&own, text, sizeof text));
         status = STATUS_OK;
     } else if (status != STATUS_OK && error != NULL) {

@@ -30,7 +30,8 @@ struct fit_trial {
     bool simulated; /* the figures below hold; of what does not fit: with memory to spare */
     double step_time_s, samples_per_s, tokens_per_s, tokens_per_s_per_gpu, model_tflops_per_gpu, mfu;
     struct fit_space fullest[SPACE_KIND_COUNT]; /* of each kind the one that is used most of its capacity */
-    /* What is too small, when it does not fit and was simulated: the space that lacks the largest share; pinned memory only where its host does not lack. */
+    /* What is too small, when it does not fit: the space that lacks the largest share; pinned memory only where its host does not lack. Where a policy refused before there was a schedule,
+     * what it counted (by_class is then empty); absent where it did not say. */
     struct fit_space full;
     uint64_t needed_bytes;            /* of `full`: its peak, or its reserved peak where that is what does not fit */
     char reason[ERROR_MESSAGE_BYTES]; /* of what does not fit or is refused */

@@ -66,6 +66,7 @@ enum status chunk_make_room(struct chunk_residency *r, enum chunk_place place, d
     while (bytes > r->budget[place] - r->used[place]) {
         uint32_t leaving = chunk_victim(r, place);
         if (leaving == r->chunk_count) {
+            r->lack = (struct chunk_lack){ true, (uint8_t)place, r->used[place] + bytes, r->budget[place] };
             return error_set(error, STATUS_DOES_NOT_FIT,
                              "%.4g GB of chunks do not fit the %s at moment %u: chunks may take %.4g GB there, %.4g GB "
                              "are taken, and none of them may leave",
@@ -73,6 +74,7 @@ enum status chunk_make_room(struct chunk_residency *r, enum chunk_place place, d
         }
         double size = r->chunks[leaving].bytes[opposite];
         if (size > r->budget[opposite] - r->used[opposite]) {
+            r->lack = (struct chunk_lack){ true, (uint8_t)opposite, r->used[opposite] + size, r->budget[opposite] };
             return error_set(error, STATUS_DOES_NOT_FIT,
                              "host and device together are too small for the chunks: at moment %u a chunk of %.4g GB "
                              "must leave the %s (%.4g of %.4g GB taken), but the %s has %.4g of %.4g GB taken",

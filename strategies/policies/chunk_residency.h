@@ -25,6 +25,13 @@ struct resident_chunk {
     bool pinned;   /* by a collective */
 };
 
+/* Why an access failed: the place that had no room, what would have been there, what may be. */
+struct chunk_lack {
+    bool present;
+    uint8_t place; /* enum chunk_place */
+    double needed_bytes, budget_bytes;
+};
+
 struct chunk_residency {
     struct resident_chunk *chunks;
     uint32_t chunk_count;
@@ -34,6 +41,7 @@ struct chunk_residency {
     uint64_t clock;
     double moved_bytes[PLACE_COUNT]; /* by where to */
     uint64_t evictions;
+    struct chunk_lack lack; /* after STATUS_DOES_NOT_FIT */
     /* Called for each change of place, in order, after it; NULL: nobody listens. */
     void (*changed)(void *context, uint32_t chunk, enum chunk_place from, enum chunk_place to);
     void *context;

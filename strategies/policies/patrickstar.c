@@ -131,6 +131,7 @@ static void begin_rank(struct lowering *lowering)
     for (uint32_t i = 0; i < 2; i++) {
         state->pass_end[i] = state->adam_end[i] = SCHED_NONE;
     }
+    ps_tell(lowering);
     ps_start_buffers(lowering);
     ps_start_drive(lowering);
     ps_start_beside(lowering);

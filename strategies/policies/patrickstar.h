@@ -4,6 +4,7 @@
  *   patrickstar_prepare.c layout, passes and budgets of a rank; runs the walk (patrickstar_walk.h)
  *   patrickstar_emit.c    the walk's actions as copies, collectives and updates
  *   patrickstar_drive.c   optimizer states that a drive holds
+ *   patrickstar_facts.c   what `explain` says of layout, budgets and margin
  *   patrickstar_beside.c  what is not in chunks: module gradients, embedding on the CPU, activations on the host */
 #ifndef MEMWALL_STRATEGIES_PATRICKSTAR_H
 #define MEMWALL_STRATEGIES_PATRICKSTAR_H
@@ -101,6 +102,9 @@ uint32_t ps_emit_adam(struct lowering *lowering, uint32_t after_op);
 
 /* Adam on the host over an fp16 chunk, once `states` (an op or SCHED_NONE) has ended: the gradient comes down if its chunk is on the device, new parameters go up. Returns the last op. */
 uint32_t ps_host_update(struct lowering *lowering, const struct walk_action *action, uint32_t states, uint32_t after);
+
+/* patrickstar_facts.c */
+void ps_tell(struct lowering *lowering);
 
 /* patrickstar_drive.c */
 void ps_start_drive(struct lowering *lowering);

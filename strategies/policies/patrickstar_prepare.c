@@ -40,6 +40,17 @@ static struct chunk_budget budget_of(const struct lowering *lowering, uint64_t c
     };
 }
 
+/* What chunk_search's rule compares. */
+static void refuse_by_rule(struct lowering *lowering, const struct chunk_choice *choice)
+{
+    const struct cluster *cluster = lower_input(lowering)->cluster;
+    double servers = (double)((cluster->gpus + cluster->gpus_per_node - 1) / cluster->gpus_per_node);
+    double gpus = cluster->gpus * cluster->machine->gpu.usable_bytes * lower_policy_parameter(lowering, PS_GPU_RATIO) *
+                  lower_policy_parameter(lowering, PS_WARMUP_RATIO);
+    double hosts = servers * cluster->machine->dram_bytes * lower_policy_parameter(lowering, PS_CPU_RATIO);
+    lower_lack(lowering, SPACE_HOST, choice->bytes, gpus + hosts, "host and warm-up share of GPUs for chunks");
+}
+
 /* The chunk size: as given, or searched. */
 static bool choose_capacity(struct lowering *lowering, struct ps_state *state, uint64_t *capacity)
 {
@@ -76,6 +87,7 @@ static bool choose_capacity(struct lowering *lowering, struct ps_state *state, u
     }
     *capacity = choice.capacity;
     if (status == STATUS_OK && !choice.feasible && !ps_on(lowering, PS_NVME)) { /* a rule for memory alone */
+        refuse_by_rule(lowering, &choice);
         status = error_set(
             &error, STATUS_DOES_NOT_FIT,
             "no chunk size passes PatrickStar's own rule: chunks of %.4g GB in all, against the warm-up share "
@@ -93,6 +105,7 @@ static bool holds_two_chunks(struct lowering *lowering, const struct chunk_budge
     if (share >= two) {
         return true;
     }
+    lower_lack(lowering, SPACE_DEVICE, two, share, "warm-up share of a GPU for chunks");
     lower_fail(lowering, STATUS_DOES_NOT_FIT,
                "during warm-up chunks may take %.4g GB of a GPU (gpu_ratio x warmup_ratio of %.4g GB), and two fp16 "
                "chunks of %.6g Mi elements need %.4g GB: lower memory_policy.chunk_elements to %.0f or raise "
@@ -234,6 +247,11 @@ bool ps_prepare(struct lowering *lowering)
     walk->rounds_pinned = ps_on(lowering, PS_PINNED_ROUNDING);
     walk->tied_unit = word_table(lowering, state);
     walk->passes = list_passes(lowering, state, &walk->pass_count);
-    return walk->passes != NULL && !failed(lowering, walk_with_drives(lowering, state, &error), &error) &&
-           allocate(lowering, state);
+    enum status status = walk->passes != NULL ? walk_with_drives(lowering, state, &error) : STATUS_NO_MEMORY;
+    if (status == STATUS_DOES_NOT_FIT && state->plan.lack.present) {
+        bool host = (enum chunk_place)state->plan.lack.place == PLACE_HOST;
+        lower_lack(lowering, host ? SPACE_HOST : SPACE_DEVICE, state->plan.lack.needed_bytes,
+                   state->plan.lack.budget_bytes, host ? "host memory for a rank's chunks" : "GPU memory for chunks");
+    }
+    return walk->passes != NULL && !failed(lowering, status, &error) && allocate(lowering, state);
 }

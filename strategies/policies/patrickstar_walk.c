@@ -352,6 +352,7 @@ enum status walk_run(const struct walk_input *input, struct walk_result *result,
     }
     status = status == STATUS_OK ? steady(&w, result) : status;
     status = status == STATUS_OK ? copy_actions(&w, result, arena) : status;
+    result->lack = w.residency.lack;
     array_free(&w.actions);
     return status;
 }

@@ -70,9 +70,10 @@ struct walk_result {
     double start_bytes[PLACE_COUNT], peak_bytes[PLACE_COUNT]; /* of chunks, in the steady iteration */
     double up_bytes, down_bytes;                              /* moved, of the steady iteration, restoring included */
     struct chunk_moments moments;
+    struct chunk_lack lack; /* of a walk that does not fit */
 };
 
-/* STATUS_DOES_NOT_FIT: budgets are too small for the chunks; the message says where. */
+/* STATUS_DOES_NOT_FIT: budgets are too small for the chunks; the message and result->lack say where. */
 enum status walk_run(const struct walk_input *input, struct walk_result *result, struct arena *arena,
                      struct error *error);
 
