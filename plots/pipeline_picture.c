@@ -7,8 +7,8 @@
 #include "sim/base/check.h"
 
 /* Pixels of the picture. */
-enum { LEFT = 84, RIGHT = 24, TOP = 16, WIDTH_MIN = 720, WIDTH_MAX = 1800, TITLE = 42, ROW = 26, BOX = 22, HELD = 20 };
-enum { HELD_GAP = 30, AXIS = 34, PANEL_GAP = 26, LEGEND = 30, UNIT_WIDTH = 26, DIGIT_WIDTH = 7 };
+enum { LEFT = 84, RIGHT = 24, TOP = 16, WIDTH_MIN = 720, WIDTH_MAX = 1800, TITLE = 42, ROW = 26, BOX = 22, HELD = 28 };
+enum { HELD_GAP = 30, AXIS = 34, PANEL_GAP = 26, LEGEND = 48, UNIT_WIDTH = 26, DIGIT_WIDTH = 7 };
 
 enum { BOX_RECOMPUTE = STEP_KIND_COUNT, BOX_KIND_COUNT };
 
@@ -49,6 +49,15 @@ static int kind_of(const struct sched_op *op)
 static void text(const struct picture *p, double x, double y, const char *anchor, const char *more, const char *words)
 {
     strbuf_printf(p->out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"%s>%s</text>\n", x, y, anchor, more, words);
+}
+
+/* What is not covered by boxes later: a stage's idle time until the last one ends. */
+static void draw_idle(const struct picture *p, const struct pipeline_panel *panel, double y)
+{
+    for (uint32_t s = 0; s < panel->result->stage_count; s++) {
+        strbuf_printf(p->out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" fill=\"#ededed\"/>\n",
+                      x_of(p, 0), y + (double)s * ROW, panel->result->makespan * p->pixels_per_unit, BOX);
+    }
 }
 
 /* The passes of all stages. */
@@ -106,8 +115,8 @@ static enum status draw_held(const struct picture *p, const struct pipeline_pane
             strbuf_printf(p->out, "H%.2fV%.2f", x_of(p, units(points[k].time_ps)), base - height);
         }
         strbuf_printf(p->out, "V%.1fZ\"/>\n", base);
-        char words[32];
-        snprintf(words, sizeof words, "%.4g", panel->result->stages[stage].peak_activations);
+        char words[48];
+        snprintf(words, sizeof words, "stage %u: %.4g", stage, panel->result->stages[stage].peak_activations);
         text(p, LEFT - 8, base - 2, "end", " fill=\"#8a3f68\"", words);
         arena_free(&arena);
     }
@@ -139,6 +148,16 @@ static void draw_axis(const struct picture *p, double y, double top)
             x_of(p, t), top, x_of(p, t), y + 4);
         text(p, x_of(p, t), y + 18, "middle", " fill=\"#444444\"", words);
     }
+}
+
+/* The makespan, as a line over the panel. */
+static void draw_end(const struct picture *p, const struct pipeline_panel *panel, double top, double bottom)
+{
+    double x = x_of(p, panel->result->makespan);
+    strbuf_printf(p->out,
+                  "<line x1=\"%.2f\" y1=\"%.1f\" x2=\"%.2f\" y2=\"%.1f\" stroke=\"#b00020\" stroke-width=\"1.4\" "
+                  "stroke-dasharray=\"4 3\"/>\n",
+                  x, top - 4, x, bottom);
 }
 
 static double peak_of(const struct pipeline_panel *panel)
@@ -183,27 +202,48 @@ static enum status draw_panel(const struct picture *p, const struct pipeline_pan
         snprintf(words, sizeof words, "stage %u", s);
         text(p, LEFT - 8, rows + (double)s * ROW + 15.5, "end", "", words);
     }
+    draw_idle(p, panel, rows);
     draw_boxes(p, panel, rows);
+    draw_end(p, panel, rows, axis);
     text(p, LEFT, held - 8, "start", " fill=\"#8a3f68\"",
-         "activations kept by each stage, in micro-batches (peak at the left)");
+         "activations kept by each stage, in micro-batches; at the left the most");
     return draw_held(p, panel, held, peak_of(panel), error);
 }
 
-static void draw_legend(const struct picture *p, double y, bool splits, bool recomputes)
+/* What the pale boxes are, if there are any. */
+static const char *pale_words(const struct pipeline_panel *panels, uint32_t count)
+{
+    bool chunks = false, copies = false;
+    for (uint32_t i = 0; i < count; i++) {
+        bool two = order_copies(panels[i].request->order) > 1;
+        copies = copies || two;
+        chunks = chunks || (!two && panels[i].request->order_request.virtual_stages > 1);
+    }
+    return chunks && copies ? "pale: every other chunk of a device, or the other copy of the model; "
+           : chunks         ? "pale: every other chunk of a device; "
+           : copies         ? "pale: the other copy of the model; "
+                            : "";
+}
+
+static void draw_legend(const struct picture *p, const struct pipeline_panel *panels, uint32_t count, double y,
+                        bool splits, bool recomputes)
 {
     static const char *const WORDS[BOX_KIND_COUNT] = { "forward", "backward", "weight gradient", "recompute" };
     double x = LEFT;
-    for (int kind = 0; kind < BOX_KIND_COUNT; kind++) {
+    char words[256];
+    for (int kind = 0; kind <= BOX_KIND_COUNT; kind++) {
         if ((kind == STEP_BACKWARD_WEIGHT && !splits) || (kind == BOX_RECOMPUTE && !recomputes)) {
             continue;
         }
+        bool idle = kind == BOX_KIND_COUNT;
         strbuf_printf(p->out, "<rect x=\"%.0f\" y=\"%.0f\" width=\"14\" height=\"14\" fill=\"%s\"/>\n", x, y,
-                      COLOURS[kind][0].fill);
-        text(p, x + 20, y + 12, "start", "", WORDS[kind]);
+                      idle ? "#ededed" : COLOURS[kind][0].fill);
+        text(p, x + 20, y + 12, "start", "", idle ? "idle" : WORDS[kind]);
         x += 130;
     }
-    text(p, x, y + 12, "start", " fill=\"#444444\"",
-         "numbers are micro-batches; pale boxes are odd chunks of a device; time in units");
+    snprintf(words, sizeof words, "numbers are micro-batches; %sred: the end; time in units",
+             pale_words(panels, count));
+    text(p, LEFT, y + 32, "start", " fill=\"#444444\"", words);
 }
 
 static enum status check_panels(const struct pipeline_panel *panels, uint32_t count, struct error *error)
@@ -263,7 +303,7 @@ enum status pipeline_picture_svg(const struct pipeline_panel *panels, uint32_t c
         TRY(draw_panel(&p, &panels[i], y, error));
         y += panel_height(&panels[i]);
     }
-    draw_legend(&p, y - PANEL_GAP / 2.0, splits, recomputes);
+    draw_legend(&p, panels, count, y - PANEL_GAP / 2.0, splits, recomputes);
     strbuf_append(out, "</svg>\n");
     return out->failed ? error_set(error, STATUS_NO_MEMORY, "out of memory for a picture") : STATUS_OK;
 }

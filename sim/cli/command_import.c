@@ -22,7 +22,7 @@ const struct cli_command command_import = {
         "galvatron, hardware profiles (allreduce_bandwidth_*.json, sp_time_*.json): a machine file, the scenario's\n"
         "  machine with these collectives; for --set machine=FILE.\n"
         "Profiles of a model (computation_profiling_*, memory_profiling_*) are costs, not a model: give them to\n"
-        "memwall plan --preset g2 --profile. The way back is memwall plan --galvatron FILE.\n",
+        "memwall plan --preset g2 --galvatron-profile. The way back is memwall plan --galvatron FILE.\n",
     .positional_min = 2,
     .positional_max = POSITIONALS_MAX,
     .takes_scenario = true,
@@ -71,7 +71,7 @@ static enum status import_hardware(const struct scenario *scenario, const char *
         if (files[i].kind != GALVATRON_FILE_HARDWARE) {
             return error_at(error, STATUS_BAD_INPUT, paths[i], NULL,
                             "a %s profile is the cost of a model, not a machine and not a plan: memwall plan --preset "
-                            "g2 --profile %s searches with it",
+                            "g2 --galvatron-profile %s searches with it",
                             galvatron_file_kind_word(files[i].kind), paths[i]);
         }
     }

@@ -13,6 +13,7 @@
 #include "sim/cli/cli.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/job.h"
+#include "sim/cli/plan_profile.h"
 #include "sim/cli/plan_text.h"
 #include "strategies/planners/galvatron_exchange.h"
 
@@ -20,7 +21,8 @@ static enum exit_code run(int argc, char **argv);
 
 const struct cli_command command_plan = {
     .name = "plan",
-    .usage = "SCENARIO.json [--planner NAME] [--budget-gib 8,12,16,20] [--out plan.json] [flags]",
+    .usage = "SCENARIO.json [--planner NAME] [--budget-gib 8,12,16,20] [--out plan.json] [flags]\n"
+             "       memwall plan --planner pipedream|dapple --profile FILE --workers N --bandwidth GBPS [flags]",
     .summary = "search for the fastest split that fits a memory budget; memwall run --plan runs it",
     .help =
         "Takes model, machine, GPUs, sequence, precision and global batch from the scenario and searches how to split "
@@ -43,14 +45,21 @@ const struct cli_command command_plan = {
         "runs:\n"
         "[{\"layers\": 12, \"tensor\": 2, \"zero_stage\": 3}, ...]; a scenario may say the same (memwall list "
         "parameters).\n"
-        "  --profile      measured profiles of Galvatron, with commas between: hardware, computation, memory; for the\n"
+        "  --galvatron-profile  measured profiles of Galvatron, with commas between: hardware, computation, memory; "
+        "for the\n"
         "                 presets v1, g2 and head (without: what they would measure on our model and machine)\n"
         "  --galvatron FILE  writes the best plan as Galvatron's own searched plan (galvatron_config_*.json) too\n"
+        "  --profile      instead of a scenario a measured chain of layers, which pipedream or dapple divide over "
+        "workers\n"
+        "                 as published, each stage with its own number of replicas:\n"
+        "                 {\"schema\": \"memwall.profile/1\", \"name\": \"mine\", \"layers\": [{\"forward_s\": 0.01, "
+        "\"backward_s\": 0.02,\n"
+        "                 \"activation_bytes\": 1e6, \"parameter_bytes\": 4e6}, ...]}\n"
         "Ctrl-C ends the search; the best plan so far is the answer (exit 3).\n"
         "Exit: 0 a plan fits (of several budgets: at least one), 2 none does (the answer names the smallest budget "
         "that\n"
         "would do), 1 bad input, 3 interrupted.\n",
-    .positional_min = 1,
+    .positional_min = 0,
     .positional_max = 1,
     .takes_scenario = true,
     .run = run,
@@ -58,6 +67,7 @@ const struct cli_command command_plan = {
 
 struct texts {
     const char *planner, *preset, *space, *variant, *budgets, *top, *threads, *profiles, *galvatron;
+    struct plan_profile_flags chain;
 };
 
 /* ---- flags ---- */
@@ -272,13 +282,13 @@ static enum status read_profiles(const char *text, struct asked *asked, struct e
         return STATUS_OK;
     }
     if (strlen(text) >= sizeof asked->profiles) {
-        return error_at(error, STATUS_BAD_INPUT, "--profile", NULL, "names of more than %zu characters",
+        return error_at(error, STATUS_BAD_INPUT, "--galvatron-profile", NULL, "names of more than %zu characters",
                         sizeof asked->profiles - 1);
     }
     snprintf(asked->profiles, sizeof asked->profiles, "%s", text);
     for (char *at = asked->profiles; at != NULL; asked->profile_count++) {
         if (asked->profile_count == PLANNER_PROFILES_MAX || *at == '\0' || *at == ',') {
-            return error_at(error, STATUS_BAD_INPUT, "--profile", NULL,
+            return error_at(error, STATUS_BAD_INPUT, "--galvatron-profile", NULL,
                             "expected up to %d file names with commas between, found \"%.64s\"", PLANNER_PROFILES_MAX,
                             text);
         }
@@ -350,6 +360,50 @@ static enum exit_code code_of(const struct planner_answer *answer)
     return answer->interrupted ? EXIT_FAILED : any ? EXIT_DONE : EXIT_DOES_NOT_FIT;
 }
 
+/* A scenario, or a profile with what belongs to it. */
+static enum status check_input(const struct cli_flags *flags, const struct texts *texts, struct error *error)
+{
+    const struct plan_profile_flags *chain = &texts->chain;
+    if (chain->profile != NULL && (flags->positional_count > 0 || flags->set_count > 0 || flags->out != NULL)) {
+        return error_at(error, STATUS_BAD_INPUT, "--profile", NULL,
+                        "stands in place of a scenario: leave out the scenario, --set and --out");
+    }
+    if (chain->profile == NULL && flags->positional_count == 0) {
+        return error_at(error, STATUS_BAD_INPUT, "memwall plan", NULL,
+                        "needs a scenario, or --profile FILE; memwall plan --help says more");
+    }
+    if (chain->profile == NULL && (chain->workers != NULL || chain->bandwidth != NULL || chain->micro_batches != NULL ||
+                                   chain->replicas != NULL)) {
+        return error_at(error, STATUS_BAD_INPUT, "memwall plan", NULL,
+                        "--workers, --bandwidth, --microbatches and --replicas go with --profile; a scenario says them "
+                        "itself");
+    }
+    return STATUS_OK;
+}
+
+static enum exit_code run_profile(const struct cli_flags *flags, const struct texts *texts)
+{
+    struct error error = { 0 };
+    struct strbuf out = { 0 };
+    struct parameter_values values;
+    double budgets[PLANNER_BUDGETS_MAX];
+    uint32_t budget_count;
+    bool found = false;
+    const struct planner *planner = planner_find(texts->planner != NULL ? texts->planner : "pipedream", &error);
+    enum status status = planner != NULL ? read_parameters(planner, texts, &values, &error) : STATUS_NOT_FOUND;
+    if (status == STATUS_OK) {
+        status = read_budgets(texts->budgets, 0, budgets, &budget_count, &error);
+    }
+    if (status == STATUS_OK) {
+        status = plan_profile(&texts->chain, planner, &values, budgets[0], flags->json, &out, &found, &error);
+    }
+    if (status != STATUS_OK) {
+        strbuf_free(&out);
+        return cli_complain(&error);
+    }
+    return cli_print(&out, found ? EXIT_DONE : EXIT_DOES_NOT_FIT);
+}
+
 static enum exit_code run(int argc, char **argv)
 {
     struct cli_flags flags;
@@ -361,16 +415,28 @@ static enum exit_code run(int argc, char **argv)
         { "preset", "NAME", "whose cost model: v1, g2, head, memwall", &texts.preset },
         { "space", "NAME", "full, dp, sdp, tp, pp, 3d, dp+tp or dp+pp", &texts.space },
         { "variant", "NAME=VALUE,...", "further parameters of the planner", &texts.variant },
-        { "profile", "A,B,C", "files of Galvatron's profiler, for the presets v1, g2 and head", &texts.profiles },
+        { "galvatron-profile", "A,B,C", "files of Galvatron's profiler, for the presets v1, g2 and head",
+          &texts.profiles },
         { "galvatron", "FILE", "write the best plan in Galvatron's own format", &texts.galvatron },
         { "top", "N", "runners-up in the answer (default 5)", &texts.top },
         { "threads", "N", "threads of the search (default: all processors)", &texts.threads },
+        { "profile", "FILE", "a measured chain of layers in place of a scenario", &texts.chain.profile },
+        { "workers", "N", "with --profile: equal devices, all used", &texts.chain.workers },
+        { "bandwidth", "GBPS", "with --profile: GB/s between any two of them", &texts.chain.bandwidth },
+        { "microbatches", "M", "with --profile, planner dapple: micro-batches of a step", &texts.chain.micro_batches },
+        { "replicas", "R", "with --profile: on every stage (default: each its own number)", &texts.chain.replicas },
     };
     if (!cli_parse(&command_plan, argc, argv, &flags, more, sizeof more / sizeof more[0], &code)) {
         return code;
     }
     struct job job = { 0 };
     struct error error = { 0 };
+    if (check_input(&flags, &texts, &error) != STATUS_OK) {
+        return cli_complain(&error);
+    }
+    if (texts.chain.profile != NULL) {
+        return run_profile(&flags, &texts);
+    }
     struct asked asked = { 0 };
     struct planner_answer answer = { 0 };
     struct plan_answer_input input = { .scenario = &job.scenario, .parameters = &asked.parameters, .answer = &answer };

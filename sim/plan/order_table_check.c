@@ -187,6 +187,11 @@ static enum status tell(const struct runner *r, const struct jam *jam, const cha
     put_step(t, jam->stage, jam->wanted, wanted);
     put_step(t, jam->stage, jam->stuck, stuck);
     snprintf(path, sizeof path, "stage %u, position %u", jam->stage, jam->stuck + 1);
+    if (jam->waiter == jam->stage) {
+        return error_at(r->error, STATUS_BAD_INPUT, r->file, path,
+                        "the stage waits for itself: %s waits for %s, which stands behind it at position %u: %s", first,
+                        wanted, jam->wanted + 1, mend);
+    }
     return error_at(
         r->error, STATUS_BAD_INPUT, r->file, path,
         "the pipeline waits for itself: stage %u, position %u (%s) waits for %s, which stands here at position "

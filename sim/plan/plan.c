@@ -138,6 +138,26 @@ static enum status check_batch(const struct plan *plan, struct error *error)
     return STATUS_OK;
 }
 
+/* The global batch nearest to the plan's whose micro-batches the order takes; 0: none within reach. */
+static int64_t nearest_batch(const struct plan *plan, const struct pipeline_order *order,
+                             const struct order_request *request)
+{
+    struct order_request other = *request;
+    uint32_t reach = 4 * request->stages;
+    for (uint32_t away = 1; away <= reach; away++) {
+        for (int below = 0; below < 2; below++) {
+            if (below && request->micro_batches <= away) {
+                continue;
+            }
+            other.micro_batches = below ? request->micro_batches - away : request->micro_batches + away;
+            if (order_check(order, &other, NULL) == STATUS_OK) {
+                return (int64_t)other.micro_batches * plan->data * plan->micro_batch;
+            }
+        }
+    }
+    return 0;
+}
+
 static enum status check_order(const struct plan *plan, struct error *error)
 {
     struct error inner = { 0 };
@@ -159,7 +179,12 @@ static enum status check_order(const struct plan *plan, struct error *error)
     }
     TRY(plan_order_check_size(plan, error));
     if (order_check(order, &request, &inner) != STATUS_OK) {
-        return REFUSE(error, "$.parallel.pipeline_order", "%s", inner.message);
+        int64_t batch = nearest_batch(plan, order, &request);
+        char mend[80] = "";
+        if (batch > 0) {
+            snprintf(mend, sizeof mend, ": training.global_batch %" PRId64 " would do", batch);
+        }
+        return REFUSE(error, "$.parallel.pipeline_order", "%s%s", inner.message, mend);
     }
     if (registry_policy(plan->policy, &inner) == NULL) {
         return REFUSE(error, "$.memory_policy", "%s", inner.message);

@@ -12,7 +12,7 @@
 #include "strategies/registry.h"
 
 /* Passes (stages x micro-batches) that the scheduler takes: it plays the whole pipeline several times. */
-enum { AUTO_PASSES_MAX = 1 << 20 };
+enum { AUTO_PASSES_MAX = 1 << 16 };
 enum { STEPS_BYTES_MAX = 64 << 20 };
 
 static const char *const OWN[] = { "file", "steps", "auto" };

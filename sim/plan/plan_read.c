@@ -211,8 +211,10 @@ static enum status read_stages(struct plan *plan, const struct model *model, con
         return refuse_uneven(plan, model, root, stages, error);
     }
     if (list.node != NULL && json_count(&list) != (size_t)stages) {
-        return json_error(&list, error, "%zu stages: pipeline %" PRId64 " x virtual_stages %" PRId64 " makes %" PRId64,
-                          json_count(&list), plan->pipeline, plan->virtual_stages, stages);
+        bool copies = stages < plan->pipeline * plan->virtual_stages;
+        return json_error(
+            &list, error, "%zu stages: pipeline %" PRId64 " x virtual_stages %" PRId64 "%s makes %" PRId64,
+            json_count(&list), plan->pipeline, plan->virtual_stages, copies ? " / 2 copies of the model" : "", stages);
     }
     plan->stage_layers = arena_array(arena, int64_t, (size_t)stages);
     if (plan->stage_layers == NULL) {
@@ -267,9 +269,16 @@ enum status plan_read(struct plan *plan, const struct model *model, const struct
     TRY(json_word_or(root, "detail", details, 3, DETAIL_LAYER, &detail, error));
     TRY(json_bool_or(root, "fold", true, &plan->fold, error));
     plan->detail = (enum plan_detail)detail;
-    if (strcmp(plan->order, "auto") == 0 && plan->micro_batches > 0 && plan->virtual_stages == 1) {
+    if (strcmp(plan->order, "auto") == 0 && plan->micro_batches > 0) {
         struct json parallel;
         TRY(json_object_optional(root, "parallel", &parallel, error));
+        if (plan->virtual_stages != 1) {
+            return json_error(&parallel, error,
+                              "virtual_stages is %" PRId64
+                              ": pipeline_order \"auto\" makes orders of one chunk a device, "
+                              "allowed is 1",
+                              plan->virtual_stages);
+        }
         TRY(read_stages(plan, model, root, arena, error)); /* its times are those of the stages' layers */
         TRY(plan_order_schedule(plan, &parallel, arena, error));
     }

@@ -222,7 +222,7 @@ static enum status search(const struct planner_request *request, struct planner_
     s.preset = (enum galvatron_planner_preset)request->parameters.value[P_PRESET];
     TRY(galvatron_check_gpus(request->scenario->cluster.gpus, error));
     if (request->profile_count > 0 && s.preset == PRESET_MEMWALL) {
-        return error_at(error, STATUS_BAD_INPUT, "--profile", NULL,
+        return error_at(error, STATUS_BAD_INPUT, "--galvatron-profile", NULL,
                         "preset memwall takes its costs from our model graph and machine; profiles are for the presets "
                         "v1, g2 and head");
     }

@@ -4,7 +4,8 @@
 #include "strategies/planners/pipeline_profile_plans.h"
 #include "strategies/planners/planners.h"
 
-enum { P_MEMORY_TEST, P_COMPRESSION };
+enum { P_MEMORY_TEST, P_COMPRESSION, P_ORDER };
+static const char *const ORDERS[] = { "1f1b", "pipedream", "pipedream-2bw", NULL };
 static const struct parameter PARAMETERS[] = {
     [P_MEMORY_TEST] = { .name = "memory_test",
                         .type = PARAMETER_BOOL,
@@ -19,6 +20,11 @@ static const struct parameter PARAMETERS[] = {
                         .maximum = 1e6,
                         .fallback = 0,
                         .help = "activation compression ratio; 0: transfers between stages do not count, as shipped" },
+    [P_ORDER] = { .name = "order",
+                  .type = PARAMETER_WORD,
+                  .unit = "",
+                  .words = ORDERS,
+                  .help = "how plans run: 1f1b with a flush, or as PipeDream does, without one" },
 };
 
 static struct pipedream_request request_of(const struct pipeline_case *c, int64_t workers, int64_t replicas)
@@ -64,30 +70,30 @@ static enum status remark(const struct pipeline_case *c, int64_t workers, const 
     }
     *note =
         arena_printf(arena,
-                     "with any number of replicas a stage (which a memwall plan cannot say) the programme takes %u "
+                     "with any number of replicas a stage (which a memwall plan cannot say; plan --profile can) the "
+                     "programme takes %u "
                      "stage%s, the first of %u layers on %u replicas: %.6g s a step by its own rule",
                      answer.split.stage_count, answer.split.stage_count == 1 ? "" : "s", answer.split.stages[0].count,
                      answer.split.stages[0].replicas, step_of(c, answer.bottleneck_s));
     return *note == NULL ? error_set(error, STATUS_NO_MEMORY, "out of memory planning") : STATUS_OK;
 }
 
-static const struct pipeline_rule RULE = {
-    .order = "1f1b",
-    .cost_model = "PipeDream's: the slowest stage, (compute + 4 (r - 1) W / (bandwidth r)) / r a minibatch, no fill or "
-                  "drain",
-    .partition = partition,
-    .remark = remark,
-};
-
 static enum status search(const struct planner_request *request, struct planner_answer *answer, struct error *error)
 {
-    return pipeline_plans_search(request, answer, &RULE, error);
+    const struct pipeline_rule rule = {
+        .order = ORDERS[(int)request->parameters.value[P_ORDER]],
+        .cost_model = "PipeDream's: the slowest stage, (compute + 4 (r - 1) W / (bandwidth r)) / r a minibatch, no "
+                      "fill or drain",
+        .partition = partition,
+        .remark = remark,
+    };
+    return pipeline_plans_search(request, answer, &rule, error);
 }
 
 const struct planner planner_pipedream = {
     .abi = PLANNER_ABI,
     .name = "pipedream",
-    .summary = "PipeDream's dynamic programme over layers and workers; plans run as 1F1B with a flush",
+    .summary = "PipeDream's dynamic programme over layers and workers; plans run as 1F1B with a flush, or without",
     .paper = "Narayanan et al., SOSP 2019, as its shipped optimizer computes it",
     .parameters = PARAMETERS,
     .parameter_count = sizeof PARAMETERS / sizeof PARAMETERS[0],

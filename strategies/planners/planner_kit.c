@@ -81,7 +81,7 @@ enum status planner_search(const struct planner *planner, const struct planner_r
     CHECK(request->top <= PLANNER_TOP_MAX && request->profile_count <= PLANNER_PROFILES_MAX);
     *answer = (struct planner_answer){ 0 };
     if (request->profile_count > 0 && !planner->takes_profiles) {
-        return error_at(error, STATUS_BAD_INPUT, "--profile", NULL,
+        return error_at(error, STATUS_BAD_INPUT, "--galvatron-profile", NULL,
                         "planner %s takes no measured profiles: its costs are those of our model graph and machine",
                         planner->name);
     }

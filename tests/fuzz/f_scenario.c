@@ -7,6 +7,14 @@
 #include "tests/fuzz/fuzz.h"
 
 static const char *const seeds[] = {
+    "{\"model\":\"gpt2\",\"machine\":\"toy-2gpu\",\"training\":{\"global_batch\":2},\"parallel\":{\"pipeline\":2,"
+    "\"pipeline_order\":{\"name\":\"steps\","
+    "\"stages\":[\"F0 F1 B0 W0 B1 W1\",\"F0 B0 F1 B1 W0 W1\"]},\"gradient_barrier\":\"none\"}}",
+    "{\"model\":\"gpt2\",\"machine\":\"toy-2gpu\",\"training\":{\"global_batch\":4},\"parallel\":{\"pipeline\":2,"
+    "\"pipeline_order\":{\"name\":\"auto\","
+    "\"forward\":[1,2],\"backward\":2,\"weight_gradient\":[1,1],\"limits\":3,\"hop\":0.5}}}",
+    "{\"model\":\"gpt2\",\"machine\":\"toy-2gpu\",\"training\":{\"global_batch\":4},\"parallel\":{\"pipeline\":2,"
+    "\"pipeline_order\":\"chimera\"}}",
     ("{\"schema\":\"memwall.scenario/"
      "1\",\"name\":\"n\",\"model\":\"gpt3-175b\",\"machine\":\"dgx-a100-80gb\",\"nodes\":8,\"gpus\":64,"
      "\"software\":\"megatron\",\"training\":{\"sequence_length\":2048,\"micro_batch\":1,\"global_batch\":64,"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# memwall import galvatron, memwall plan --profile and --galvatron: plans there and back, machines from measured bandwidths, searches with measured profiles, what is refused. usage: import.sh BINARY
+# memwall import galvatron, memwall plan --galvatron-profile and --galvatron: plans there and back, machines from measured bandwidths, searches with measured profiles, what is refused. usage: import.sh BINARY
 . "$(dirname "$0")/command.bash"
 
 cat >"$folder/s.json" <<'JSON'
@@ -68,23 +68,23 @@ complains "a computation profile is the cost of a model"
 printf '{"allreduce_size_8_consec_1": 155.658, "allreduce_size_4_consec_1": 157.984, "allreduce_size_4_consec_0": 155.8, "allreduce_size_2_consec_1": 149.666, "allreduce_size_2_consec_0": 151.3, "pp_size_2": 163.7, "pp_size_4": 138.6, "pp_size_8": 109.45, "overlap_coe": 1.12555}' >"$folder/hardware.json"
 printf '{"layertype_0": {"parameter_size": 772.1, "tp_activation_per_bsz_dict": {"1": 301.3, "2": 182.2, "4": 122.6, "8": 92.8, "checkpoint": 16.0}}, "other_memory_pp_off": {"model_states": 4000.0, "activation": 380.0}, "other_memory_pp_on_first": {"model_states": 2000.0, "activation": 32.0}, "other_memory_pp_on_last": {"model_states": 2000.0, "activation": 380.0}}' >"$folder/memory.json"
 profiles=$folder/hardware.json,$folder/times.json,$folder/memory.json
-run 0 plan "$s" --planner galvatron --preset g2 --profile "$profiles" --budget-gib 38 --variant batch_first=64,batch_max=64 --json --quiet
+run 0 plan "$s" --planner galvatron --preset g2 --galvatron-profile "$profiles" --budget-gib 38 --variant batch_first=64,batch_max=64 --json --quiet
 holds '"preset": "g2"'
 holds '"found": true'
-run 1 plan "$s" --planner galvatron --preset g2 --profile "$folder/hardware.json,$folder/times.json"
+run 1 plan "$s" --planner galvatron --preset g2 --galvatron-profile "$folder/hardware.json,$folder/times.json"
 complains "has no parameter size (MiB)"
 sed 's/"overlap_coe": 1.12555/"pp_deg_2": 0.1/; s/"allreduce_size_2_consec_0": 151.3, //' "$folder/hardware.json" >"$folder/short.json"
-run 1 plan "$s" --planner galvatron --preset g2 --profile "$folder/short.json"
+run 1 plan "$s" --planner galvatron --preset g2 --galvatron-profile "$folder/short.json"
 complains "overlap coefficient"
 sed 's/"allreduce_size_2_consec_0": 151.3, //' "$folder/hardware.json" >"$folder/short.json"
-run 1 plan "$s" --planner galvatron --preset g2 --profile "$folder/short.json"
+run 1 plan "$s" --planner galvatron --preset g2 --galvatron-profile "$folder/short.json"
 complains "strided groups of 2"
 printf '{"1_1_8": {"layernum[1]_bsz8_rank0_ms": 386.5, "layernum[1]_bsz8_rank0_act": 165.1, "layernum[1]_bsz8_rank0_act_peak": 434.1}}' >"$folder/raw.json"
-run 1 plan "$s" --planner galvatron --preset g2 --profile "$folder/raw.json"
+run 1 plan "$s" --planner galvatron --preset g2 --galvatron-profile "$folder/raw.json"
 complains "raw.json: layertype_0 is missing"
-run 1 plan "$s" --planner galvatron --profile "$profiles"
+run 1 plan "$s" --planner galvatron --galvatron-profile "$profiles"
 complains "preset memwall takes its costs from our model graph"
-run 1 plan "$s" --planner exhaustive --profile "$profiles"
+run 1 plan "$s" --planner exhaustive --galvatron-profile "$profiles"
 complains "planner exhaustive takes no measured profiles"
 run 1 plan "$s" --planner max-batch --set recompute=selective --set parallel.zero_stage=3 --galvatron "$folder/no.json" --quiet
 complains "is recomputed selectively; Galvatron recomputes a layer whole or not"

@@ -24,7 +24,7 @@ compare pipeline_bad_parameter pipeline --order gpipe --parameters backward_orde
 compare pipeline_bad_svg pipeline --order gpipe --stages 3 --microbatches 4 --svg /nowhere/x.svg
 svg=$(mktemp)
 "$binary" pipeline --compare 1f1b,zb-v --stages 3 --microbatches 4 --svg "$svg" >/dev/null &&
-    [ "$(grep -c '<rect' "$svg")" = $((1 + 3 + 3 * 4 * 2 + 3 * 2 * 4 * 3)) ] && # background, legend, passes
+    [ "$(grep -c '<rect' "$svg")" = $((1 + 4 + 3 * 2 + 3 * 4 * 2 + 3 * 2 * 4 * 3)) ] && # background, legend, idle rows, passes
     grep -q '</svg>' "$svg" && echo "ok   memwall pipeline --svg" || { echo "FAIL memwall pipeline --svg"; failures=$((failures + 1)); }
 rm -f "$svg"
 compare pipeline_auto pipeline --order auto --stages 4 --microbatches 8 --forward 1,1,1,2 --backward 1 --weight-grad 1,1,2,1 --limit 5

@@ -168,4 +168,41 @@ complains "plan SCENARIO --planner mpress"
 run 1 plan "$m" --planner mpress --set gpus=8 --set model.layers=4
 complains "mpress makes each GPU a stage"
 
+# ---- profiles: PipeDream's own figures for its VGG16 profile (facts/mpress-hippie-pipelines.md B.5) ----
+awk 'BEGIN { print "{\"schema\":\"memwall.profile/1\",\"name\":\"VGG16\",\"layers\":[" }
+    /^ *\{ [0-9]/ { n = split($0, rows, "}"); for (i = 1; i <= n; i++) if (match(rows[i], /[0-9].*/)) {
+        split(substr(rows[i], RSTART), f, ",");
+        printf "%s{\"forward_s\":%se-3,\"backward_s\":%se-3,\"activation_bytes\":%s,\"parameter_bytes\":%s}\n", comma, f[1], f[2] + 0, f[3], f[4]; comma = "," } }
+    END { print "]}" }' "$here/../vgg16_profile.h" >"$folder/vgg16.json"
+for row in "16 1.25 46.587 145.802" "16 3.125 45.477 83.541" "16 12.5 43.023 52.410" "16 25 42.715 47.222" "4 1.25 174.498 500.192"; do
+    set -- $row
+    run 0 plan --planner pipedream --profile "$folder/vgg16.json" --workers "$1" --bandwidth "$2"
+    holds "slowest stage  *$3 ms a minibatch"
+    holds "pure data parallel  *$4 ms"
+done
+holds "^ *0 .* 3 .* 508.686"
+holds "^ *1 .* 1 .* 163.849"
+run 0 plan --planner dapple --profile "$folder/vgg16.json" --workers 16 --bandwidth 1.25 --microbatches 8 --json
+holds '"schema": "memwall.partition/1"'
+holds '"replicas": 15'
+run 2 plan --profile "$folder/vgg16.json" --workers 4 --bandwidth 1 --replicas 2 --variant memory_test=true --budget-gib 0.001
+holds "no partition passes the memory test"
+run 1 plan
+complains "needs a scenario, or --profile FILE"
+run 1 plan "$s" --workers 4
+complains "go with --profile"
+run 1 plan --profile "$folder/vgg16.json" --workers 4
+complains "bandwidth: is missing"
+run 1 plan --profile "$folder/vgg16.json" --workers 4.5 --bandwidth 1
+complains 'no whole number from 1 to 4096'
+run 1 plan --planner galvatron --profile "$folder/vgg16.json" --workers 4 --bandwidth 1
+complains "profiles are for the planners pipedream and dapple"
+run 1 plan --profile "$s" --workers 4 --bandwidth 1
+complains "unknown key"
+run 1 plan "$s" --profile "$folder/vgg16.json" --workers 4 --bandwidth 1
+complains "stands in place of a scenario"
+run 0 plan "$s" --planner pipedream --variant order=pipedream --out "$folder/async.json" --quiet
+run 0 run "$s" --plan "$folder/async.json"
+holds "settled: step"
+
 [ "$failures" = 0 ]
