@@ -44,7 +44,7 @@ static struct chunk_budget budget_of(const struct lowering *lowering, uint64_t c
 static void refuse_by_rule(struct lowering *lowering, const struct chunk_choice *choice)
 {
     const struct cluster *cluster = lower_input(lowering)->cluster;
-    double servers = (double)((cluster->gpus + cluster->gpus_per_node - 1) / cluster->gpus_per_node);
+    uint32_t servers = (cluster->gpus + cluster->gpus_per_node - 1) / cluster->gpus_per_node;
     double gpus = cluster->gpus * cluster->machine->gpu.usable_bytes * lower_policy_parameter(lowering, PS_GPU_RATIO) *
                   lower_policy_parameter(lowering, PS_WARMUP_RATIO);
     double hosts = servers * cluster->machine->dram_bytes * lower_policy_parameter(lowering, PS_CPU_RATIO);
