@@ -97,10 +97,11 @@ static bool any_merged(const struct schedule *s)
     return false;
 }
 
-/* What a copy or a collective brings, else what it takes away: "fp16 chunk 3"; "" for what has no buffer of its own. */
+/* What a copy or a collective brings, else what it takes away: "fp16 chunk 3"; "" for what has no buffer of its own, or belongs to a micro-batch, which says more. */
 static const char *moved_buffer(const struct schedule *s, const struct sched_op *op)
 {
-    if (op->opcode == OP_COMPUTE || op->acquire_count + op->release_count == 0) {
+    bool own = op->opcode != OP_COMPUTE && op->micro_batch == OP_TAG_NONE;
+    if (!own || op->acquire_count + op->release_count == 0) {
         return "";
     }
     const uint32_t *buffers = op->acquire_count > 0 ? sched_acquires(s, op) : sched_releases(s, op);

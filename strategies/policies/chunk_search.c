@@ -36,7 +36,7 @@ static double block_bytes(double bytes)
 static double footprint(const struct search *s, const struct chunk_layout *layout)
 {
     double capacity = (double)layout->capacity;
-    if (!s->rounded) {
+    if (!s->rounded || s->machine->exact_blocks) {
         return chunk_layout_bytes(layout);
     }
     return block_bytes(2 * capacity) * layout->padded_count + 3 * block_bytes(4 * capacity) * layout->chunk_count;

@@ -37,7 +37,8 @@ static const struct parameter PARAMETERS[PS_PARAMETER_COUNT] = {
     INT(PS_CHUNK_ELEMENTS, "chunk_elements", 0x1p40, 0, "elements",
         "size of a chunk; 64 Mi = 67108864; 0: chunk_search finds it"),
     WORD(PS_CHUNK_SEARCH, "chunk_search", SEARCH_ROUNDED, SEARCHES,
-         "rounded: 1024 to 64 Mi, smallest footprint in page-locked blocks; patrickstar: 312 to 64 Mi in steps of 32, "
+         "rounded: 1024 to 64 Mi, smallest footprint in page-locked blocks as pinned_rounding has them; patrickstar: "
+         "312 to 64 Mi in steps of 32, "
          "smallest footprint that its rule accepts; gemini: least waste upwards of the largest tensor and 32 Mi"),
     WORD(PS_EVICTION, "eviction", EVICT_NEXT_USE, EVICTIONS,
          "which chunk leaves a full place: next-use (the authors'), lru, fifo, lfu, random, lookahead"),
@@ -59,7 +60,8 @@ static const struct parameter PARAMETERS[PS_PARAMETER_COUNT] = {
          "reuse freed payloads; false: each new one on the GPU is cleared first (page-locking on the host is not "
          "priced)"),
     BOOL(PS_PINNED_ROUNDING, "pinned_rounding", 1,
-         "chunks on the host take the next power of two of bytes of its share, as torch page-locks them"),
+         "chunks on the host take the next power of two of bytes of its share, as torch page-locks them from 1.11 on; "
+         "the authors' runs of 2021 did not"),
     BOOL(PS_ACTIVATION_OFFLOAD, "activation_offload", 0,
          "saved activations of blocks wait for their backward on the host"),
     BOOL(PS_ASYNCHRONOUS, "asynchronous_copies", 0,

@@ -44,7 +44,7 @@ static struct chunk_budget budget_of(const struct lowering *lowering, uint64_t c
 static void refuse_by_rule(struct lowering *lowering, const struct chunk_choice *choice)
 {
     const struct cluster *cluster = lower_input(lowering)->cluster;
-    double servers = (double)((cluster->gpus + cluster->gpus_per_node - 1) / cluster->gpus_per_node);
+    uint32_t servers = (cluster->gpus + cluster->gpus_per_node - 1) / cluster->gpus_per_node;
     double gpus = cluster->gpus * cluster->machine->gpu.usable_bytes * lower_policy_parameter(lowering, PS_GPU_RATIO) *
                   lower_policy_parameter(lowering, PS_WARMUP_RATIO);
     double hosts = servers * cluster->machine->dram_bytes * lower_policy_parameter(lowering, PS_CPU_RATIO);
@@ -80,9 +80,9 @@ static bool choose_capacity(struct lowering *lowering, struct ps_state *state, u
             .gpu_ratio = lower_policy_parameter(lowering, PS_GPU_RATIO),
             .cpu_ratio = lower_policy_parameter(lowering, PS_CPU_RATIO),
             .warmup_ratio = lower_policy_parameter(lowering, PS_WARMUP_RATIO),
+            .exact_blocks = !ps_on(lowering, PS_PINNED_ROUNDING),
         };
-        bool rounded = how == SEARCH_ROUNDED && ps_on(lowering, PS_PINNED_ROUNDING);
-        status = (rounded ? chunk_search_rounded : chunk_search_patrickstar)(
+        status = (how == SEARCH_ROUNDED ? chunk_search_rounded : chunk_search_patrickstar)(
             &state->units, lower_data_size(lowering), outside, &machine, lower_arena(lowering), &choice, &error);
     }
     *capacity = choice.capacity;

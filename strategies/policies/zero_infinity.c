@@ -67,8 +67,8 @@ enum { STATE_TIER_HOST, STATE_TIER_NVME };
                        "page-lock weights in host memory; false: copies of pageable memory, DeepSpeed's default "      \
                        "(offload_param.pin_memory)"),                                                                  \
         FLAG_PARAMETER("pinned_gradients", 1,                                                                          \
-                       "page-lock gradients in host memory; false: copies to pageable memory, DeepSpeed's default "    \
-                       "(offload_optimizer.pin_memory)")
+                       "page-lock gradients in host memory; false: copies to pageable memory, which hold the "         \
+                       "backward up, DeepSpeed's default (offload_optimizer.pin_memory)")
 
 static const struct parameter OFFLOAD_PARAMETERS[] = { TABLE(TIER_HOST, STATE_TIER_HOST) };
 static const struct parameter INFINITY_PARAMETERS[] = { TABLE(TIER_NVME, STATE_TIER_NVME) };

@@ -78,7 +78,8 @@ static int patrickstar_log(const struct log_row *row, struct errors *errors)
         "{\"model\":\"%s\",\"machine\":\"superpod-a100-40gb\",\"gpus\":%d,\"recompute\":\"full\","
         "\"software\":{\"base\":\"deepspeed\",\"kernels\":{\"fused\":false}},\"training\":{\"sequence_length\":1024,"
         "\"precision\":\"fp16\",\"micro_batch\":%d,\"global_batch\":%d},\"memory_policy\":{\"name\":\"patrickstar\","
-        "\"chunk_elements\":402653184,\"embedding_on_cpu\":false,\"asynchronous_copies\":%s}}",
+        "\"chunk_elements\":402653184,\"pinned_rounding\":false,\"embedding_on_cpu\":false,\"asynchronous_copies\":%s}"
+        "}",
         row->model, row->gpus, row->batch, row->batch * row->gpus, row->asynchronous ? "true" : "false");
     struct simulated run = simulate_and_visit(text, take_phases, &got);
     got.step_s = run.step_s;

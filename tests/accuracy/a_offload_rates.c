@@ -7,7 +7,8 @@
  *   feifeibear/DeepSpeedZeRO3Benchmark (the first author's)            ZeRO-3 offload of a GPT-2 with 16 heads: host memory not page-locked, max_live_parameters 1e8,
  *                                                                      stage3_prefetch_bucket_size 2.5e7, no fused kernels; the 30B of the figure: 37 layers of 8192
  * PatrickStar's models are BERT classifiers of Hugging Face: eager PyTorch, nothing fused (examples/model_builder.py). Activations are recomputed everywhere. The figures count 8 N B s FLOP
- * a step. DeepSpeed's batches are not published: the same. Beside the authors' chunks our own search is tried. What does not fit counts as an error of 100 %.
+ * a step. DeepSpeed's batches are not published: the same. Beside given chunks the authors' search is tried. PyTorch of 2021 page-locked blocks
+ * without rounding (pytorch issue 95823: from 1.11 on it does). What does not fit counts as an error of 100 %.
  *
  * Measured: SuperPod and PatrickStar on the Yard from offload.csv (printed labels). DeepSpeed on the Yard from the printed speed-ups of an earlier figure with the same points; DDP and model
  * parallelism are read off the figure, to 2 %: shown, not judged (facts/patrickstar-zero-offload.md B.4). */
@@ -96,7 +97,10 @@ static void scenario_of(const struct point *point, const struct model *model, in
     int tensor = tensor_of(point->system);
     snprintf(network, sizeof network, "\"%s\"", model->name);
     if (point->system == PATRICKSTAR) {
-        snprintf(policy, sizeof policy, "{\"name\":\"patrickstar\",\"chunk_elements\":%d}", chunk_mi * 1048576);
+        snprintf(policy, sizeof policy,
+                 "{\"name\":\"patrickstar\",\"chunk_search\":\"patrickstar\",\"pinned_rounding\":false,\"chunk_"
+                 "elements\":%d}",
+                 chunk_mi * 1048576);
     } else if (point->system == DDP) {
         software = "{\"base\":\"pytorch-eager\",\"kernels\":{\"flash_attention\":false}}";
     } else {
