@@ -223,6 +223,23 @@ static double half(void *context, uint32_t gpus)
     return gpus > 2 ? 0.5 : 1;
 }
 
+/* An order that wants whole rounds of micro-batches: the fastest that it allows is said, and why it ends there. */
+static void test_scale_refused(void)
+{
+    static const char *const sets[] = { "gpus=2", "parallel.tensor=1", "parallel.pipeline=2",
+                                        "parallel.pipeline_order=interleaved", "parallel.virtual_stages=2" };
+    struct scenario scenario;
+    struct scale_out out;
+    struct error error = { 0 };
+    EXPECT_INT(scenario_parse(&scenario, SMALL, "test", sets, 5, &error), STATUS_OK);
+    struct scale_need need = { .tokens = 1e9, .step_s = 1, .tokens_per_step = 12 * 512, .days = 0.001 };
+    EXPECT_INT(scale_out_find(&out, &scenario, &need, &error), STATUS_OK);
+    EXPECT(out.kept.simulated && !out.kept.meets);
+    EXPECT_INT(out.kept.factor, 6); /* two micro-batches each; with 12 there would be one */
+    EXPECT_PART(out.kept.reason, "24 GPUs: 1 micro-batches in 2 stages");
+    scenario_free(&scenario);
+}
+
 /* Failures of more GPUs count. */
 static void test_scale_goodput(void)
 {
@@ -238,4 +255,4 @@ static void test_scale_goodput(void)
 }
 
 TEST_MAIN(TEST(test_by_hand), TEST(test_days_and_goodput), TEST(test_missing), TEST(test_refused), TEST(test_texts),
-          TEST(test_prices_of_machines), TEST(test_scale_out), TEST(test_scale_goodput))
+          TEST(test_prices_of_machines), TEST(test_scale_out), TEST(test_scale_refused), TEST(test_scale_goodput))

@@ -31,20 +31,20 @@ enum buy_verdict {
         BUY_VERDICT_COUNT
 };
 
-/* What would change the order. name, JSON word, unit */
+/* What would change the order. name, JSON word, unit; what follows the figure for people, where that has its USD itself: NULL: the unit */
 #define BUY_CHANGE_TABLE(X)                                                                                            \
-    X(CHANGE_GPU_HOUR, "usd_per_gpu_hour", "USD a GPU-hour")                                                           \
-    X(CHANGE_SYSTEM_USD, "system_usd", "USD a server")                                                                 \
-    X(CHANGE_FIRST_GPU_HOUR, "first_usd_per_gpu_hour", "USD a GPU-hour of number 1")                                   \
-    X(CHANGE_FIRST_SYSTEM_USD, "first_system_usd", "USD a server of number 1")                                         \
-    X(CHANGE_ELECTRICITY, "electricity_usd_per_kwh", "USD a kWh")                                                      \
-    X(CHANGE_UTILISATION, "utilisation", "of the life of owned servers")                                               \
-    X(CHANGE_STEP, "step_time_s", "s a step")                                                                          \
-    X(CHANGE_DEADLINE, "deadline_days", "days")                                                                        \
-    X(CHANGE_BUDGET, "budget_usd", "USD")
+    X(CHANGE_GPU_HOUR, "usd_per_gpu_hour", "USD a GPU-hour", NULL)                                                     \
+    X(CHANGE_SYSTEM_USD, "system_usd", "USD a server", " a server")                                                    \
+    X(CHANGE_FIRST_GPU_HOUR, "first_usd_per_gpu_hour", "USD a GPU-hour of number 1", NULL)                             \
+    X(CHANGE_FIRST_SYSTEM_USD, "first_system_usd", "USD a server of number 1", " a server of number 1")                \
+    X(CHANGE_ELECTRICITY, "electricity_usd_per_kwh", "USD a kWh", NULL)                                                \
+    X(CHANGE_UTILISATION, "utilisation", "of the life of owned servers", NULL)                                         \
+    X(CHANGE_STEP, "step_time_s", "s a step", NULL)                                                                    \
+    X(CHANGE_DEADLINE, "deadline_days", "days", NULL)                                                                  \
+    X(CHANGE_BUDGET, "budget_usd", "USD", "")
 
 enum buy_change_kind {
-#define X(name, word, unit) name,
+#define X(name, word, unit, after) name,
     BUY_CHANGE_TABLE(X)
 #undef X
         BUY_CHANGE_COUNT

@@ -17,9 +17,9 @@ static const struct {
 };
 
 static const struct {
-    const char *word, *unit;
+    const char *word, *unit, *after;
 } CHANGES[] = {
-#define X(name, word, unit) { word, unit },
+#define X(name, word, unit, after) { word, unit, after },
     BUY_CHANGE_TABLE(X)
 #undef X
 };
@@ -209,18 +209,17 @@ static void table_text(const struct buy_answer *answer, struct strbuf *out)
 static void change_text(const struct buy_row *row, enum buy_change_kind kind, struct strbuf *out)
 {
     const struct buy_change *c = &row->changes[kind];
+    const char *after = CHANGES[kind].after;
     char then[48], now[48];
-    bool usd = kind == CHANGE_SYSTEM_USD || kind == CHANGE_FIRST_SYSTEM_USD || kind == CHANGE_BUDGET;
-    if (usd) {
+    if (after != NULL) {
         (void)money_usd_text(c->then, then, sizeof then);
         (void)money_usd_text(c->now, now, sizeof now);
     } else {
         (void)snprintf(then, sizeof then, "%.4g", c->then);
         (void)snprintf(now, sizeof now, "%.4g", c->now);
     }
-    const char *unit = usd ? CHANGES[kind].unit + 4 : CHANGES[kind].unit; /* "USD" stands in the number */
     strbuf_printf(out, "       %s %s%s%s", c->then < c->now || !(c->now > 0) ? "at most" : "at least", then,
-                  unit[0] != '\0' ? " " : "", unit);
+                  after != NULL ? "" : " ", after != NULL ? after : CHANGES[kind].unit);
     if (c->now > 0) {
         strbuf_printf(out, ", now %s\n", now);
     } else {

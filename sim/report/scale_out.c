@@ -53,6 +53,7 @@ static enum status try_factor(struct scale_option *option, const struct scenario
     struct arena arena = { 0 };
     struct trial_result result;
     plan->data *= factor;
+    plan->fold = true; /* thousands of equal replicas: one of them says as much */
     if (grow) {
         plan->global_batch *= factor;
     } else {
@@ -113,7 +114,25 @@ static enum status find_grown(struct scale_option *option, const struct scenario
     return STATUS_OK;
 }
 
-/* Divisors of the micro-batches, rising; the fastest is kept. */
+/* A factor that divides the micro-batches: the fastest is kept, the last refusal too. */
+static enum status try_divisor(struct scale_option *best, const struct scenario *scenario,
+                               const struct scale_need *need, int64_t factor, char refused[SCALE_REASON_BYTES],
+                               struct error *error)
+{
+    struct scale_option option = { 0 };
+    if (scenario->plan.micro_batches % factor != 0) {
+        return STATUS_OK;
+    }
+    TRY(try_factor(&option, scenario, need, (uint32_t)factor, false, error));
+    if (!option.simulated) {
+        memcpy(refused, option.reason, SCALE_REASON_BYTES);
+    } else if (!best->simulated || option.days < best->days) {
+        *best = option;
+    }
+    return STATUS_OK;
+}
+
+/* Divisors of the micro-batches, rising. */
 static enum status find_kept(struct scale_option *best, const struct scenario *scenario, const struct scale_need *need,
                              double days, struct error *error)
 {
@@ -124,25 +143,21 @@ static enum status find_kept(struct scale_option *best, const struct scenario *s
         last = micro_batches % factor == 0 ? factor : last;
     }
     char refused[SCALE_REASON_BYTES] = "";
-    for (int64_t factor = 1; factor <= last && !best->meets; factor++) {
-        struct scale_option option = { 0 };
-        if (micro_batches % factor != 0 || (double)factor < fmin(least, (double)last)) {
-            continue;
-        }
-        TRY(try_factor(&option, scenario, need, (uint32_t)factor, false, error));
-        if (!option.simulated) {
-            memcpy(refused, option.reason, sizeof refused);
-        } else if (!best->simulated || option.days < best->days) {
-            *best = option;
-        }
+    int64_t from = (int64_t)fmin(least, (double)last);
+    for (int64_t factor = from; factor <= last && !best->meets; factor++) {
+        TRY(try_divisor(best, scenario, need, factor, refused, error));
+    }
+    for (int64_t factor = from - 1; factor >= 1 && !best->simulated; factor--) { /* then how far it goes */
+        TRY(try_divisor(best, scenario, need, factor, refused, error));
     }
     if (!best->meets && refused[0] != '\0') {
         memcpy(best->reason, refused, sizeof best->reason);
     } else if (!best->meets) {
+        int64_t replicas = scenario->plan.data * last;
         (void)snprintf(best->reason, sizeof best->reason,
-                       "a batch of %lld in micro-batches of %lld feeds at most %lld replicas",
+                       "a batch of %lld in micro-batches of %lld feeds at most %lld replica%s",
                        (long long)scenario->plan.global_batch, (long long)scenario->plan.micro_batch,
-                       (long long)scenario->plan.data * last);
+                       (long long)replicas, replicas == 1 ? "" : "s");
     }
     return STATUS_OK;
 }
