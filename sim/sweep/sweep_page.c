@@ -194,7 +194,10 @@ static void put_reasons(const struct sweep_page *p)
     struct html *h = p->h;
     char text[TEXT_BYTES];
     int64_t others = data->other_reasons;
-    html_leaf(h, "p", NULL, "Reasons that read the same but for their numbers are counted together.");
+    html_leaf(h, "p", NULL,
+              "Reasons that read the same but for their numbers are counted together; the first line of one of each "
+              "stands here, the "
+              "database has them whole.");
     html_table(h, "Why points do not fit or fail", columns, 5);
     for (uint32_t i = 0; i < data->reason_count; i++) {
         const struct sweep_reason *reason = &data->reasons[i];
