@@ -48,10 +48,7 @@ static void card_memory(struct html *h, const struct step_result *r)
 {
     static const struct {
         const char *kind, *title;
-    } kinds[] = { { "device", "Fullest GPU" },
-                  { "host", "Fullest host memory" },
-                  { "pinned_host", "Pinned host memory" },
-                  { "storage", "Fullest storage" } };
+    } kinds[] = { { "device", "Fullest GPU" }, { "host", "Fullest host memory" }, { "storage", "Fullest storage" } };
     char text[PAGE_TEXT_BYTES], of[PAGE_TEXT_BYTES], below[2 * PAGE_TEXT_BYTES + 64];
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         const struct step_space *space = step_result_fullest(r, kinds[i].kind);
