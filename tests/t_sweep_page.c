@@ -117,7 +117,7 @@ static void test_data(void)
 static void test_reasons(void)
 {
     static const char *const reasons[] = { "needs 12 GiB, has 80", "needs 7 GiB, has 80", "needs 7 MiB, has 80",
-                                           "needs 123456 GiB, has 1" };
+                                           "needs 123456 GiB, has 1\nheld by others" };
     struct sweep_database *database = make("1", false);
     struct sweep_page_data *data = calloc(1, sizeof *data);
     struct error error = { 0 };

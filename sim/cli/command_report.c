@@ -70,6 +70,23 @@ static enum status report_result(struct call *call, struct error *error)
     return status;
 }
 
+/* Standard input and pipes are read once: the result stands alone. */
+static enum status report_piped(struct call *call, const char *text, size_t length, struct error *error)
+{
+    struct step_texts texts = { 0 };
+    struct step_source source;
+    texts.texts[STEP_RESULT] = malloc(length + 1);
+    if (texts.texts[STEP_RESULT] == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory for the report");
+    }
+    memcpy(texts.texts[STEP_RESULT], text, length + 1);
+    texts.lengths[STEP_RESULT] = length;
+    TRY(step_source_read(&source, &texts, error));
+    enum status status = print_step(call, &source, error);
+    step_source_free(&source);
+    return status;
+}
+
 static void hand_over(struct step_texts *texts, enum step_text which, struct strbuf *from)
 {
     texts->texts[which] = from->text;
@@ -177,7 +194,7 @@ static enum status refuse_flags(const struct call *call, const char *what, bool 
                               : "scenarios, which are simulated; give the scenario instead");
 }
 
-static enum status report_text(struct call *call, const char *text, size_t length, struct error *error)
+static enum status report_text(struct call *call, const char *text, size_t length, bool is_file, struct error *error)
 {
     struct json_document *document = NULL;
     struct json root, at;
@@ -208,7 +225,9 @@ static enum status report_text(struct call *call, const char *text, size_t lengt
     }
     json_free(document);
     TRY(status);
-    return result ? report_result(call, error) : report_scenario(call, text, error);
+    return !result   ? report_scenario(call, text, error)
+           : is_file ? report_result(call, error)
+                     : report_piped(call, text, length, error);
 }
 
 static enum status report(struct call *call, struct error *error)
@@ -235,7 +254,7 @@ static enum status report(struct call *call, struct error *error)
         return report_sweep(call, error);
     }
     TRY(file_read(file, JSON_BYTES_MAX, &text, &length, error));
-    enum status status = report_text(call, text, length, error);
+    enum status status = report_text(call, text, length, known && S_ISREG(about.st_mode), error);
     free(text);
     return status;
 }

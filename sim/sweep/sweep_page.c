@@ -15,6 +15,20 @@ enum { ROW_FIGURES = 6, REASONS_SHOWN = 20, COLUMNS_MAX = SWEEP_AXES_MAX + 8 };
 
 /* --- rows */
 
+/* The first row of a document; false: there is none. */
+static bool first_row(struct json_document *document, struct json *rows, struct json *row)
+{
+    if (document == NULL) {
+        return false;
+    }
+    json_root(document, rows);
+    if (json_type(rows) != JSON_ARRAY || json_count(rows) == 0) {
+        return false;
+    }
+    json_item(rows, 0, row);
+    return true;
+}
+
 /* A column of a row as people read it: 3 significant figures with units for those that have one. */
 static const char *value_text(const struct json *row, const char *column, double *value, char text[TEXT_BYTES])
 {
@@ -70,17 +84,23 @@ void sweep_page_rows(const struct sweep_page *p, struct json_document *document,
     const struct sweep_page_data *data = p->data;
     struct html_column columns[COLUMNS_MAX] = { { "point", false } };
     struct json rows, row;
+    char text[TEXT_BYTES];
+    double value = NAN;
+    bool some = first_row(document, &rows, &row);
     uint32_t count = 1;
     for (uint32_t i = 0; i < data->axis_count && count < COLUMNS_MAX - ROW_FIGURES; i++) {
-        columns[count++] = (struct html_column){ data->axes[i].name, true };
+        if (some) {
+            (void)value_text(&row, data->axes[i].name, &value, text);
+        }
+        bool number = some && !isnan(value);
+        columns[count++] = (struct html_column){ data->axes[i].name, number };
     }
     uint32_t axes = count - 1;
     for (int i = 0; i < ROW_FIGURES; i++) {
         columns[count++] = (struct html_column){ figures[i][1], i < ROW_FIGURES - 1 };
     }
-    json_root(document, &rows);
     html_table(p->h, caption, columns, count);
-    for (size_t i = 0; i < json_count(&rows); i++) {
+    for (size_t i = 0; some && i < json_count(&rows); i++) {
         json_item(&rows, i, &row);
         html_row(p->h);
         put_cell(p, &row, "point");
@@ -106,20 +126,6 @@ static void axes_text(const struct sweep_page *p, const struct json *row, struct
                           value_text(row, p->data->axes[i].name, &value, text));
         }
     }
-}
-
-/* The first row of a document; false: there is none. */
-static bool first_row(struct json_document *document, struct json *rows, struct json *row)
-{
-    if (document == NULL) {
-        return false;
-    }
-    json_root(document, rows);
-    if (json_type(rows) != JSON_ARRAY || json_count(rows) == 0) {
-        return false;
-    }
-    json_item(rows, 0, row);
-    return true;
 }
 
 /* --- the answer */
@@ -194,7 +200,10 @@ static void put_reasons(const struct sweep_page *p)
     struct html *h = p->h;
     char text[TEXT_BYTES];
     int64_t others = data->other_reasons;
-    html_leaf(h, "p", NULL, "Reasons that read the same but for their numbers are counted together.");
+    html_leaf(h, "p", NULL,
+              "Reasons that read the same but for their numbers are counted together; the first line of one of each "
+              "stands here, the "
+              "database has them whole.");
     html_table(h, "Why points do not fit or fail", columns, 5);
     for (uint32_t i = 0; i < data->reason_count; i++) {
         const struct sweep_reason *reason = &data->reasons[i];

@@ -59,6 +59,13 @@ static const char *keep(const struct page_reader *r, const char *text)
     return kept != NULL ? kept : "";
 }
 
+/* Its first line. */
+static const char *keep_line(const struct page_reader *r, const char *text)
+{
+    const char *kept = arena_text_n(&r->data->arena, text, strcspn(text, "\n"));
+    return kept != NULL ? kept : "";
+}
+
 /* --- which sweep */
 
 static enum status complain_of_many(const struct page_reader *r, sqlite3_stmt *statement, int64_t wanted)
@@ -148,12 +155,12 @@ static enum status count_rows(struct page_reader *r)
     return STATUS_OK;
 }
 
-/* A reason's words: numbers do not count. FNV-1a. */
+/* A reason's words: numbers do not count, nor what follows its first line (who holds what). FNV-1a. */
 static uint64_t pattern_of(const char *status, const char *text)
 {
     uint64_t hash = 0xcbf29ce484222325u;
     for (const char *part = status; part != NULL; part = part == status ? text : NULL) {
-        for (const char *c = part; *c != '\0'; c++) {
+        for (const char *c = part; *c != '\0' && *c != '\n'; c++) {
             bool digit = *c >= '0' && *c <= '9';
             if (!digit || c == part || c[-1] < '0' || c[-1] > '9') {
                 hash = (hash ^ (unsigned char)(digit ? '0' : *c)) * 0x100000001b3u;
@@ -180,7 +187,7 @@ static void add_reason(const struct page_reader *r, sqlite3_stmt *statement)
     }
     data->reasons[data->reason_count++] = (struct sweep_reason){
         .status = keep(r, status),
-        .text = keep(r, text),
+        .text = keep_line(r, text),
         .kind = keep(r, column_text(statement, 3)),
         .count = 1,
         .point = sqlite3_column_int64(statement, 0),

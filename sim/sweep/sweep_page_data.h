@@ -8,7 +8,7 @@
 
 enum { SWEEP_REASONS_MAX = 200, SWEEP_EFFECTS_MAX = 64 };
 
-/* Rows that did not end well for what reads as the same reason, numbers apart. */
+/* Rows that did not end well for what reads as the same reason in its first line, numbers apart. */
 struct sweep_reason {
     const char *status, *text, *kind; /* of the first such row */
     int64_t count, point;             /* first */

@@ -129,18 +129,21 @@ static void put_strip(struct html *h, const struct sweep_effect *effect, double 
     html_close(h, "td");
 }
 
-/* `unit` NULL: bytes. */
-static void put_figure(struct html *h, double value, const char *unit, double scale)
+enum figure_kind { FIGURE_IS_NUMBER, FIGURE_IS_BYTES, FIGURE_IS_SHARE };
+
+static void put_figure(struct html *h, double value, enum figure_kind kind)
 {
-    char text[TEXT_BYTES], number[64];
+    char text[TEXT_BYTES];
     if (isnan(value)) {
         html_cell(h, "-");
         return;
     }
-    if (unit == NULL) {
+    if (kind == FIGURE_IS_BYTES) {
         (void)text_bytes(value, text, sizeof text);
+    } else if (kind == FIGURE_IS_SHARE) {
+        snprintf(text, sizeof text, "%.1f %%", 100 * value);
     } else {
-        snprintf(text, sizeof text, "%s%s", step_number_text(value * scale, number, sizeof number), unit);
+        (void)step_number_text(value, text, sizeof text);
     }
     html_cell_data(h, value, text);
 }
@@ -168,9 +171,9 @@ static void put_axis(const struct sweep_page *p, const struct sweep_axis_effects
         snprintf(text, sizeof text, "%" PRId64, effect->done);
         html_cell_data(h, (double)effect->done, text);
         put_strip(h, effect, most);
-        put_figure(h, effect->median, "", 1);
-        put_figure(h, effect->best, "", 1);
-        put_figure(h, effect->peak_least, NULL, 1);
+        put_figure(h, effect->median, FIGURE_IS_NUMBER);
+        put_figure(h, effect->best, FIGURE_IS_NUMBER);
+        put_figure(h, effect->peak_least, FIGURE_IS_BYTES);
         html_row_end(h);
     }
     html_table_end(h);
@@ -203,7 +206,7 @@ void sweep_page_effects(const struct sweep_page *p)
         snprintf(text, sizeof text, "%" PRId64, axis->values);
         html_cell_data(h, (double)axis->values, text);
         html_cell_bar(h, isnan(axis->explained) ? 0 : axis->explained, "k0072B2");
-        put_figure(h, axis->explained, " %", 100);
+        put_figure(h, axis->explained, FIGURE_IS_SHARE);
         html_row_end(h);
         for (uint32_t k = 0; k < axis->effect_count; k++) {
             most = fmax(most, isnan(axis->effects[k].best) ? 0 : axis->effects[k].best);

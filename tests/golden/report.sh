@@ -97,6 +97,9 @@ has "$page" "<section id=\"timeline\""
 run 0 report "$folder/result/result.json" --out "$folder/second.html"
 [ "$(grep -c '<section' "$page")" = "$(grep -c '<section' "$folder/second.html")" ]
 expect "  the file in its folder says as much" $?
+"$binary" report - --out "$page" <"$folder/result/result.json" >"$folder/out"
+expect "reads standard input" $?
+whole "$page" "$folder/result/result.json"
 mkdir "$folder/alone"
 cp "$folder/result/result.json" "$folder/alone/mine.json"
 run 0 report "$folder/alone/mine.json" --out "$page"

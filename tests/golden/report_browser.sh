@@ -69,7 +69,7 @@ for (const page of pages) for (const width of widths) {
 HTML
 
 browse() { # arguments
-    timeout 120 "$chromium" --headless=new --no-sandbox --disable-gpu --allow-file-access-from-files --hide-scrollbars --user-data-dir="$folder/profile" "$@" 2>"$folder/err"
+    timeout 300 "$chromium" --headless=new --no-sandbox --disable-gpu --allow-file-access-from-files --hide-scrollbars --user-data-dir="$folder/profile" "$@" 2>"$folder/err"
 }
 
 for scheme in 0 1; do

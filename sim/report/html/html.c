@@ -109,7 +109,8 @@ void html_attr(struct html *h, const char *name, const char *value)
 }
 
 /* Formats `arguments` and writes them escaped. */
-static void escape_formatted(struct html *h, const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static void escape_formatted(struct html *h, const char *format,
+                                                                   va_list arguments)
 {
     struct strbuf text = { 0 };
     strbuf_vprintf(&text, format, arguments);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "sim/base/check.h"
 #include "sim/base/json_write.h"
 #include "sim/base/units.h"
 #include "sim/report/html/step_page_internal.h"
@@ -102,6 +103,7 @@ static void put_explained(struct html *h, const struct explain_table *table)
         columns[c] = (struct html_column){ table->columns[c], number };
     }
     html_table(h, table->title, columns, table->column_count);
+    CHECK(table->column_count > 0);
     for (size_t i = 0; i < table->cells.count; i++) {
         const struct explain_cell *cell = &table->cells.items[i];
         struct step_fact fact = { .group = "", .name = "", .unit = "", .value = cell->value };

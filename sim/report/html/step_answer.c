@@ -48,10 +48,7 @@ static void card_memory(struct html *h, const struct step_result *r)
 {
     static const struct {
         const char *kind, *title;
-    } kinds[] = { { "device", "Fullest GPU" },
-                  { "host", "Fullest host memory" },
-                  { "pinned_host", "Pinned host memory" },
-                  { "storage", "Fullest storage" } };
+    } kinds[] = { { "device", "Fullest GPU" }, { "host", "Fullest host memory" }, { "storage", "Fullest storage" } };
     char text[PAGE_TEXT_BYTES], of[PAGE_TEXT_BYTES], below[2 * PAGE_TEXT_BYTES + 64];
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         const struct step_space *space = step_result_fullest(r, kinds[i].kind);
@@ -144,6 +141,26 @@ static void verdict(struct html *h, const struct step_result *r)
     }
 }
 
+/* A line of the notes; what stands in backticks is code. */
+static void put_note(struct html *h, const char *line, size_t length)
+{
+    bool code = false;
+    html_open(h, "p");
+    html_attr(h, "class", "soft");
+    for (size_t at = 0; at < length; code = !code) {
+        size_t part = strcspn(line + at, "`\n");
+        if (code) {
+            html_open(h, "code");
+        }
+        html_printf(h, "%.*s", (int)part, line + at);
+        if (code) {
+            html_close(h, "code");
+        }
+        at += part + 1;
+    }
+    html_close(h, "p");
+}
+
 void step_answer(struct html *h, const struct step_source *source)
 {
     const struct step_result *r = &source->result;
@@ -157,10 +174,7 @@ void step_answer(struct html *h, const struct step_source *source)
     html_close(h, "ul");
     for (const char *line = source->notes.text; line != NULL && *line != '\0';) {
         size_t length = strcspn(line, "\n");
-        html_open(h, "p");
-        html_attr(h, "class", "soft");
-        html_printf(h, "%.*s", (int)length, line);
-        html_close(h, "p");
+        put_note(h, line, length);
         line += length + (line[length] == '\n');
     }
 }

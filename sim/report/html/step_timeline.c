@@ -117,8 +117,9 @@ static void put_panel(struct drawing *d, uint32_t index, const struct time_unit 
                                  false };
     snprintf(label, sizeof label, "time (%s)", unit->name);
     snprintf(description, sizeof description,
-             "%u rows, one a rank, from %.4g to %.4g %s. The coloured boxes are what each compute queue runs; white is "
-             "waiting. The tables below say how much of the step each cause takes.",
+             "%u rows, one a rank, from %.4g to %.4g %s. The coloured boxes are what each compute queue runs; where "
+             "there is "
+             "none it waits. The tables below say how much of the step each cause takes.",
              d->plan->row_count, c->x.from, c->x.to, unit->name);
     chart_begin(c, index == 0 ? "The whole step, ranks against time" : "The beginning of the step, enlarged",
                 description);
