@@ -121,7 +121,8 @@ static enum status explain(const struct mpress_search *search, const struct mpre
         for (uint32_t i = 0; i < search->c.stages * search->c.stages; i++) {
             any = any || search->c.links[i] > 0;
         }
-        if (any && search->c.links[a * search->c.stages + b] == 0) {
+        uint32_t per_node = search->request->scenario->cluster.gpus_per_node;
+        if (any && a / per_node == b / per_node && search->c.links[a * search->c.stages + b] == 0) {
             TRY(planner_reason(search->answer, result, error,
                                "stages %u and %u (gpus %u and %u) have no direct link: what they exchange crosses PCIe",
                                s, s + 1, a, b));
