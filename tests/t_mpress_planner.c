@@ -85,8 +85,9 @@ static const char *const ORDERS[] = { "1f1b", "gpipe", "zb-h1" };
 
 static void random_scenario(uint64_t *random, char *text)
 {
-    int gpus = 2 + (int)test_below(random, 3), layers = gpus * (1 + (int)test_below(random, 2));
-    int hidden = 128 << test_below(random, 3), micro_batches = 2 + (int)test_below(random, 6);
+    int gpus = test_below(random, 8) == 0 ? 4 : 2 + (int)test_below(random, 2),
+        layers = gpus * (1 + (int)test_below(random, 2));
+    int hidden = 128 << test_below(random, 3), micro_batches = 2 + (int)test_below(random, 4);
     snprintf(text, TEXT_BYTES,
              "{\"machine\": \"%s\", \"gpus\": %d, \"software\": \"%s\","
              " \"model\": {\"family\": \"gpt\", \"layers\": %d, \"hidden\": %d, \"heads\": 4, \"ffn\": %d,"

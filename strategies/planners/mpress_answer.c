@@ -25,6 +25,21 @@ static enum status label(const struct mpress_search *search, const struct plan *
     return choice->layers == NULL ? error_set(error, STATUS_NO_MEMORY, "out of memory planning") : STATUS_OK;
 }
 
+/* The plan as the oracle sees it, which is as it was emulated. */
+static enum status ask_oracle(const struct mpress_search *search, const struct mpress_attempt *attempt,
+                              struct planner_choice *choice, struct error *error)
+{
+    const struct plan *plan = &choice->plan;
+    struct oracle *oracle;
+    TRY(oracle_open(&oracle, search->request->scenario, 1, error));
+    enum status status = oracle_ask(oracle, &plan, 1, &choice->simulated, NULL, NULL, error);
+    oracle_close(oracle);
+    TRY(status);
+    CHECK(choice->simulated.verdict == ORACLE_RAN && choice->simulated.peak_bytes == attempt->view.result.peak_bytes &&
+          !(fabs(choice->simulated.step_time_s - attempt->view.result.step_time_s) > 0));
+    return STATUS_OK;
+}
+
 static enum status fill_choice(const struct mpress_search *search, const struct mpress_attempt *attempt,
                                struct planner_choice *choice, struct error *error)
 {
@@ -37,9 +52,9 @@ static enum status fill_choice(const struct mpress_search *search, const struct 
                                        .step_time_s = result->step_time_s,
                                        .samples_per_s = result->samples_per_s,
                                        .peak_bytes = (double)result->peak_bytes,
-                                       .is_simulated = true,
-                                       .simulated = *result };
+                                       .is_simulated = true };
     TRY(mpress_choices_plan(c, &attempt->choices, &choice->plan, arena, error));
+    TRY(ask_oracle(search, attempt, choice, error));
     TRY(mpress_words(c, &attempt->choices, &attempt->view, &choice->plan, arena, error));
     choice->stages = arena_array(arena, struct planner_stage, c->stages);
     if (choice->stages == NULL) {
@@ -106,7 +121,8 @@ static enum status explain(const struct mpress_search *search, const struct mpre
         for (uint32_t i = 0; i < search->c.stages * search->c.stages; i++) {
             any = any || search->c.links[i] > 0;
         }
-        if (any && search->c.links[a * search->c.stages + b] == 0) {
+        uint32_t per_node = search->request->scenario->cluster.gpus_per_node;
+        if (any && a / per_node == b / per_node && search->c.links[a * search->c.stages + b] == 0) {
             TRY(planner_reason(search->answer, result, error,
                                "stages %u and %u (gpus %u and %u) have no direct link: what they exchange crosses PCIe",
                                s, s + 1, a, b));

@@ -115,9 +115,12 @@ static void read_memory(const struct mpress_case *c, const struct plan *plan, co
     }
 }
 
+/* Without a model of the allocator: it decides nothing here, and is asked about the answer (mpress_answer.c). */
 static enum status run(const struct mpress_case *c, struct schedule *s, struct timeline *timeline, struct error *error)
 {
-    const struct exec_options options = { .cluster = &c->scenario->cluster, .software = &c->scenario->software };
+    struct software software = c->scenario->software;
+    software.allocator = ALLOCATOR_EXACT;
+    const struct exec_options options = { .cluster = &c->scenario->cluster, .software = &software };
     uint64_t *capacities = schedule_lend_memory(s);
     if (capacities == NULL) {
         return no_memory(error);
