@@ -271,7 +271,7 @@ static void test_versions_by_counting(void)
             for (uint32_t s = 0; s < p; s++) {
                 struct order_step steps[2 * STREAM];
                 uint32_t count = order->build(&request, s, steps), updates = 0, oldest_unread = 0, most = 0;
-                uint32_t used[STREAM], first_back = 0;
+                uint32_t used[STREAM] = { 0 }, first_back = 0;
                 for (uint32_t i = 0; i < count; i++) {
                     uint32_t b = steps[i].micro_batch;
                     if (steps[i].kind == STEP_FORWARD) {
