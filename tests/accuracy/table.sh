@@ -3,6 +3,6 @@
 set -u
 cd "$(dirname "$0")/../.."
 build=${1:-build}
-for program in a_steps a_other_steps a_memory a_kernels a_collectives; do
+for program in a_steps a_other_steps a_memory a_galvatron_profiles a_kernels a_collectives; do
     MEMWALL_SHARED=${MEMWALL_SHARED:-../shared} "$build/tests/$program" | grep 'mean' || echo "$program: no data"
 done
