@@ -54,7 +54,6 @@ static const struct field FIELDS[] = {
     BOOL("host", "graphs", graphs),
     BOOL("kernels", "fused", fused_kernels),
     BOOL("kernels", "flash_attention", flash_attention),
-    COUNT("kernels", "fused_softmax_max", fused_softmax_max, 1e9),
     BOOL("kernels", "selective_ops", selective_ops),
     { "kernels", "loss", FIELD_LOSS, AT(loss), 0.0, 0.0, 1.0 },
     BOOL("kernels", "fused_optimizer", fused_optimizer),

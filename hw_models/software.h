@@ -51,8 +51,6 @@ struct software {
     /* kernels */
     bool fused_kernels;   /* bias, activation, dropout, masked softmax fused as own or compiled kernels do */
     bool flash_attention; /* attention as one kernel that keeps no scores */
-    uint32_t
-        fused_softmax_max; /* longest row of scores that the fused masked softmax takes; longer ones fall back to primitives */
     bool selective_ops;  /* selective recomputation keeps chosen outputs (torchtitan), not all but the attention core */
     enum loss_kind loss; /* how the cross entropy is computed (sim/ir/kernel.h) */
     bool fused_optimizer;        /* one multi-tensor launch per optimizer_launches, not per tensor */

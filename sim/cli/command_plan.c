@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "plots/balance_picture.h"
 #include "sim/base/check.h"
 #include "sim/base/file.h"
 #include "sim/base/units.h"
@@ -55,6 +56,7 @@ const struct cli_command command_plan = {
         "                 {\"schema\": \"memwall.profile/1\", \"name\": \"mine\", \"layers\": [{\"forward_s\": 0.01, "
         "\"backward_s\": 0.02,\n"
         "                 \"activation_bytes\": 1e6, \"parameter_bytes\": 4e6}, ...]}\n"
+        "  --svg FILE     draws the balance of the best plan: stages against time and memory, before and after\n"
         "Ctrl-C ends the search; the best plan so far is the answer (exit 3).\n"
         "Exit: 0 a plan fits (of several budgets: at least one), 2 none does (the answer names the smallest budget "
         "that\n"
@@ -66,7 +68,7 @@ const struct cli_command command_plan = {
 };
 
 struct texts {
-    const char *planner, *preset, *space, *variant, *budgets, *top, *threads, *profiles, *galvatron;
+    const char *planner, *preset, *space, *variant, *budgets, *top, *threads, *profiles, *galvatron, *svg;
     struct plan_profile_flags chain;
 };
 
@@ -264,6 +266,75 @@ static enum status write_plans(const struct plan_answer_input *input, const char
     return STATUS_OK;
 }
 
+static void fill_panel(struct balance_panel *panel, const struct planner_stage *stages, uint32_t count,
+                       struct balance_stage *bars)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        bars[i] = (struct balance_stage){ stages[i].time_s, stages[i].memory_bytes, stages[i].layers };
+    }
+    panel->stages = bars;
+    panel->count = count;
+}
+
+/* The best plan's stages, under those it had before balancing. */
+static enum status draw_result(const struct planner_result *result, struct strbuf *out, struct error *error)
+{
+    const struct planner_choice *best = &result->best;
+    struct balance_panel panels[2] = { 0 };
+    struct arena arena = { 0 };
+    uint32_t count = 0, before = result->unbalanced_count;
+    bool ran = best->is_simulated && best->simulated.verdict == ORACLE_RAN,
+         ran_before = result->unbalanced_simulated.verdict == ORACLE_RAN;
+    struct balance_stage *bars = arena_array(&arena, struct balance_stage, best->stage_count + before);
+    if (bars == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory drawing a plan");
+    }
+    if (result->unbalanced != NULL) {
+        panels[count] = (struct balance_panel){ .title = "memory-balanced, before",
+                                                .alpha_t = result->unbalanced_alpha_t,
+                                                .alpha_m = result->unbalanced_alpha_m,
+                                                .step_s = ran_before ? result->unbalanced_simulated.step_time_s
+                                                                     : result->unbalanced_step_time_s };
+        fill_panel(&panels[count++], result->unbalanced, before, bars);
+    }
+    panels[count] = (struct balance_panel){ .title = count > 0 ? "after balancing" : "the plan",
+                                            .alpha_t = best->alpha_t,
+                                            .alpha_m = best->alpha_m,
+                                            .step_s = ran ? best->simulated.step_time_s : best->step_time_s };
+    fill_panel(&panels[count++], best->stages, best->stage_count, bars + before);
+    enum status status = balance_picture_svg(panels, count, result->budget_bytes, out, error);
+    arena_free(&arena);
+    return status;
+}
+
+static enum status write_pictures(const struct plan_answer_input *input, const char *file, bool quiet,
+                                  struct error *error)
+{
+    for (uint32_t i = 0; i < input->answer->result_count; i++) {
+        const struct planner_result *result = &input->answer->results[i];
+        char name[4096];
+        struct strbuf text = { 0 };
+        if (!result->found || result->best.stage_count == 0) {
+            if (!quiet) {
+                fprintf(stderr, "memwall: no stages to draw for %.6g GiB\n", result->budget_bytes / GIB);
+            }
+            continue;
+        }
+        file_name(file, result->budget_bytes, input->is_list, name, sizeof name);
+        enum status status = draw_result(result, &text, error);
+        if (status == STATUS_OK) {
+            status = text.failed ? error_set(error, STATUS_NO_MEMORY, "out of memory drawing a plan")
+                                 : file_write(name, text.text, text.length, error);
+        }
+        strbuf_free(&text);
+        TRY(status);
+        if (!quiet) {
+            fprintf(stderr, "memwall: picture written to %s\n", name);
+        }
+    }
+    return STATUS_OK;
+}
+
 /* ---- the command ---- */
 
 struct asked {
@@ -418,6 +489,7 @@ static enum exit_code run(int argc, char **argv)
         { "galvatron-profile", "A,B,C", "files of Galvatron's profiler, for the presets v1, g2 and head",
           &texts.profiles },
         { "galvatron", "FILE", "write the best plan in Galvatron's own format", &texts.galvatron },
+        { "svg", "FILE", "draw stages against time and memory, before and after balancing", &texts.svg },
         { "top", "N", "runners-up in the answer (default 5)", &texts.top },
         { "threads", "N", "threads of the search (default: all processors)", &texts.threads },
         { "profile", "FILE", "a measured chain of layers in place of a scenario", &texts.chain.profile },
@@ -454,6 +526,9 @@ static enum exit_code run(int argc, char **argv)
     }
     if (status == STATUS_OK && texts.galvatron != NULL) {
         status = write_plans(&input, texts.galvatron, true, flags.quiet, &error);
+    }
+    if (status == STATUS_OK && texts.svg != NULL) {
+        status = write_pictures(&input, texts.svg, flags.quiet, &error);
     }
     if (status != STATUS_OK) {
         code = cli_complain(&error);

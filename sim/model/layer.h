@@ -49,13 +49,12 @@ enum layer_collective { LAYER_NO_COLLECTIVE, LAYER_ALL_REDUCE, LAYER_ALL_GATHER,
 
 struct layer_shape {
     int64_t micro_batch, sequence;
-    int64_t tensor;            /* TP degree t: divides heads and ffn; divides kv_heads or is a multiple (replicated) */
-    bool sequence_parallel;    /* without effect when tensor == 1 */
-    int64_t context;           /* CP degree: only 1 is modelled so far; others are refused */
-    enum dtype dtype;          /* of weights and activations */
-    int64_t padded_vocab;      /* >= vocab, divisible by t; not read for models without a vocabulary */
-    bool flash_attention;      /* fused attention: no s x s tensors */
-    int64_t fused_softmax_max; /* longest row of scores of the fused masked softmax; 0: Megatron's of 2022, 2048 */
+    int64_t tensor;         /* TP degree t: divides heads and ffn; divides kv_heads or is a multiple (replicated) */
+    bool sequence_parallel; /* without effect when tensor == 1 */
+    int64_t context;        /* CP degree: only 1 is modelled so far; others are refused */
+    enum dtype dtype;       /* of weights and activations */
+    int64_t padded_vocab;   /* >= vocab, divisible by t; not read for models without a vocabulary */
+    bool flash_attention;   /* fused attention: no s x s tensors */
     /* bias+GELU, bias+dropout+add, scale+mask+softmax, rotary, SwiGLU as one kernel each; else one launch per
      * primitive as an eager framework makes. */
     bool fused_kernels;

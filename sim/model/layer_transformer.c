@@ -34,12 +34,11 @@ static bool repeats_keys(const struct layer_builder *b)
     return b->key < b->query && (!b->shape->fused_kernels || !b->shape->flash_attention);
 }
 
-/* Megatron's fused scale-mask-softmax handles 16-bit rows of 17 to 2048 scores (later versions more: fused_softmax_max) in batches (micro-batch times heads of this rank) of a multiple of
+/* Megatron's fused scale-mask-softmax handles 16-bit rows of 17 to 2048 scores in batches (micro-batch times heads of this rank) of a multiple of
  * four; otherwise Megatron falls back to PyTorch's primitives (fused_softmax.py of 2022, recalled, not re-read). */
 static bool fused_softmax_fits(const struct layer_builder *b)
 {
-    int64_t most = b->shape->fused_softmax_max > 0 ? b->shape->fused_softmax_max : 2048;
-    return b->element == 2 && b->batch * b->heads % 4 == 0 && b->sequence > 16 && b->sequence <= most;
+    return b->element == 2 && b->batch * b->heads % 4 == 0 && b->sequence > 16 && b->sequence <= 2048;
 }
 
 /* Megatron's causal kernel reads the lower triangle of the scores only (and writes zeros above it); recalled, not re-read. */

@@ -48,7 +48,6 @@ static enum status build_graphs(struct lowering *l, struct layout *layout)
         .dtype = plan->precision,
         .padded_vocab = model_padded_vocab(request->model, layout->split.tensor, request->software->vocab_multiple),
         .flash_attention = request->software->flash_attention,
-        .fused_softmax_max = request->software->fused_softmax_max,
         .fused_kernels = request->software->fused_kernels,
         .separate_backward_weight = request->order->splits_backward,
         .selective_ops = request->software->selective_ops,

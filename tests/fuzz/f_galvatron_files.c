@@ -1,5 +1,5 @@
 /* Fuzz the readers of Galvatron's files: valid texts with bytes changed. What is read must be written and read back to the same text; nothing may crash (run under ASan and UBSan). */
-#include "strategies/planners/galvatron_files.h"
+#include "strategies/planners/galvatron_exchange.h"
 #include "tests/fuzz/fuzz.h"
 
 static const char *const seeds[] = {
@@ -17,6 +17,24 @@ static const char *const seeds[] = {
 };
 enum { SEED_COUNT = sizeof seeds / sizeof seeds[0], TEXT_MAX = 1024 };
 
+/* Into a profile and into a machine: whatever the keys, an answer or a message. */
+static void take_over(const struct galvatron_file *file)
+{
+    struct scenario scenario = { .model = { .hidden = 1280, .layers = 2 }, .plan = { .sequence_length = 512 } };
+    const struct machine base = { .gpu_count = 8 };
+    struct galvatron_model_profile model = { .kind_count = 1 };
+    struct error error = { 0 };
+    struct strbuf out = { 0 };
+    if (file->kind != GALVATRON_FILE_HARDWARE && galvatron_model_add(file, &scenario, &model, &error) != STATUS_OK) {
+        EXPECT(error.message[0] != '\0');
+    }
+    error.message[0] = '\0';
+    if (galvatron_machine_from_files(file, 1, &base, &out, &error) != STATUS_OK) {
+        EXPECT(error.message[0] != '\0');
+    }
+    strbuf_free(&out);
+}
+
 /* Writes what `text` holds; false: refused. */
 static bool rewrite(const char *text, struct strbuf *out)
 {
@@ -32,6 +50,7 @@ static bool rewrite(const char *text, struct strbuf *out)
         if (galvatron_file_read(&file, &root, &arena, &error) == STATUS_OK) {
             struct galvatron_hardware_profile hardware = { .gpus = 16 };
             (void)galvatron_hardware_add(&file, &hardware, &error);
+            take_over(&file);
             galvatron_file_write(&file, out);
             fine = true;
         } else {

@@ -129,6 +129,19 @@ fi
 run 0 plan "$s" --set model=gpt2-xl --set machine=dgx-a100-40gb --set training.global_batch=64 --planner galvatron-bmw --budget-gib 10 --quiet
 holds "1-1-8f-c 1-1-8-c"
 holds " 0-3 "
+# stages before and after balancing, in words and as a picture
+run 0 plan "$s" --set machine=titan-rtx-8-galvatron --planner galvatron-bmw --budget-gib 8 --svg "$folder/balance.svg" --quiet
+holds "balance of stages   time alpha_t"
+holds "before balancing    time alpha_t .* a step simulated; layers"
+holds "by the simulator$"
+grep -q "memory-balanced, before: .* alpha_t" "$folder/balance.svg" && grep -q "after balancing: .* alpha_m" "$folder/balance.svg"
+expect "  the picture has both" $?
+if command -v python3 >/dev/null; then
+    python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$folder/balance.svg"
+    expect "  and is XML" $?
+fi
+run 0 plan "$s" --set machine=titan-rtx-8-galvatron --planner galvatron-bmw --budget-gib 8 --json --quiet
+holds '"simulated_step_time_s":'
 # a mixed plan runs for real as well
 cat >"$folder/host.json" <<'JSON'
 { "schema": "memwall.scenario/1", "machine": "example-host", "gpus": 2,
