@@ -172,8 +172,10 @@ enum status plot_timeline(const struct plot_input *input, struct picture *pictur
     char whole[360];
     size_t count;
     struct box_op *ops = list_ops(input, &count);
-    enum status status = ops != NULL ? boxes_plan(&plan, ops, count, s->rank_count, end_ps, error)
-                                     : error_set(error, STATUS_NO_MEMORY, "out of memory for the timeline picture");
+    if (ops == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory for the timeline picture");
+    }
+    enum status status = boxes_plan(&plan, ops, count, s->rank_count, end_ps, error);
     free(ops);
     TRY(status);
     put_title(input, &plan, whole, sizeof whole);
