@@ -456,8 +456,8 @@ static enum exit_code run_profile(const struct cli_flags *flags, const struct te
 {
     struct error error = { 0 };
     struct strbuf out = { 0 };
-    struct parameter_values values;
-    double budgets[PLANNER_BUDGETS_MAX];
+    struct parameter_values values = { 0 };
+    double budgets[PLANNER_BUDGETS_MAX] = { 0 };
     uint32_t budget_count;
     bool found = false;
     const struct planner *planner = planner_find(texts->planner != NULL ? texts->planner : "pipedream", &error);
