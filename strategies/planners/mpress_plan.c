@@ -145,7 +145,7 @@ const struct planner planner_mpress = {
     .summary =
         "a pipeline of single GPUs whose activations and optimizer states are recomputed, swapped to the host or "
         "to other GPUs' memory over several links (our rules for the ideas of its abstract)",
-    .paper = "the ideas of MPress, Zhou et al., HPCA 2023",
+    .paper = "the ideas of MPress, HPCA 2023",
     .parameters = PARAMETERS,
     .parameter_count = sizeof PARAMETERS / sizeof PARAMETERS[0],
     .search = search,

@@ -134,7 +134,7 @@ const struct memory_policy policy_mpress = {
     .name = "mpress",
     .summary = "carries out plan.moves: activations and optimizer states to the host, to other stages' devices in "
                "stripes over several links, or computed again (memwall plan --planner mpress finds them)",
-    .paper = "the ideas of MPress, Zhou et al., HPCA 2023; our rules",
+    .paper = "the ideas of MPress, HPCA 2023; our rules",
     .check = check,
     .begin_rank = begin_rank,
     .choose_recompute = choose_recompute,

@@ -39,6 +39,11 @@ static const char *const seeds[] = {
     ("{\"model\":\"llama-3-8b\",\"machine\":\"dgx-a100-80gb\",\"training\":{\"global_batch\":64,\"micro_batch\":2},"
      "\"parallel\":{\"layers\":[{\"layers\":12,\"tensor\":2,\"zero_stage\":3,\"recompute\":\"full\"},{\"layers\":20,"
      "\"data\":2,\"consecutive\":\"data\"}],\"embedding\":{\"tensor\":1},\"head\":{\"data\":8,\"zero_stage\":1}}}"),
+    ("{\"model\":\"gpt2\",\"machine\":\"dgx1-v100-32gb\",\"gpus\":4,\"parallel\":{\"pipeline\":4},"
+     "\"memory_policy\":\"mpress\",\"plan\":{\"stage_places\":[3,1,2,0],\"moves\":[{\"tensor\":\"activation\","
+     "\"layers\":[0,1],\"to\":\"devices\",\"stripes\":[{\"stage\":2,\"share\":0.25},{\"stage\":3}],\"lag\":3,"
+     "\"lead\":4,\"when\":\"w\",\"over\":\"o\",\"why\":\"y\"},{\"tensor\":\"activation\",\"layers\":[2,2],\"to\":"
+     "\"recompute\"},{\"tensor\":\"optimizer\",\"layers\":\"head\",\"to\":\"cpu\"}]}}"),
 };
 enum { SEED_COUNT = sizeof seeds / sizeof seeds[0], TEXT_MAX = 4096, STEPS_MAX = 1 << 16 };
 
