@@ -169,6 +169,7 @@ static enum status export_ends(const struct scenario *scenario, const struct pla
     struct plan_layer head = plan_layer_of(plan, &scenario->model, LAYER_HEAD, 0);
     bool sharded[2] = { embedding.data > 1 && embedding.zero_stage == 3, head.data > 1 && head.zero_stage == 3 };
     bool alike = embedding.tensor == head.tensor && sharded[0] == sharded[1];
+    alike = alike && !embedding.data_consecutive && !head.data_consecutive; /* theirs are tensor groups of neighbours */
     alike = alike && (embedding.data == 1 || sharded[0] || embedding.zero_stage == zero);
     if (!alike && plan->embedding.tensor == 0 && plan->head.tensor == 0) {
         leave_ends_out(file);
@@ -177,8 +178,8 @@ static enum status export_ends(const struct scenario *scenario, const struct pla
     if (!alike) {
         return error_set(error, STATUS_UNSUPPORTED,
                          "embedding and head are tensor %" PRId64 ", ZeRO-%" PRId64 " and tensor %" PRId64
-                         ", ZeRO-%" PRId64
-                         "; Galvatron has one degree (vtp) for both, and ZeRO-3 (embed_sdp) or what the layers have; "
+                         ", ZeRO-%" PRId64 "; Galvatron has one degree (vtp) of neighbouring ranks for both, and "
+                                           "ZeRO-3 (embed_sdp) or what the layers have; "
                          "parallel.embedding and parallel.head can say the same of both",
                          embedding.tensor, embedding.zero_stage, head.tensor, head.zero_stage);
     }
