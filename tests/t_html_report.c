@@ -278,7 +278,7 @@ static bool make_texts(struct report_run *run, const char *name, struct step_tex
                                        .result_text = result.text };
     run_record_json(&record, &record_text);
     struct explanation explanation;
-    const struct explain_input input = { &run->scenario, &run->result, &run->input };
+    const struct explain_input input = { &run->scenario, &run->result, &run->input, NULL };
     EXPECT_INT(explain_scenario(&explanation, &input, &error), STATUS_OK);
     explanation_print_json(&explanation, &explain);
     explanation_free(&explanation);
@@ -481,7 +481,7 @@ static void test_explanation(void)
     struct error error = { 0 };
     struct strbuf first = { 0 }, second = { 0 };
     if (report_run(&run, SCENARIO)) {
-        const struct explain_input input = { &run.scenario, &run.result, &run.input };
+        const struct explain_input input = { &run.scenario, &run.result, &run.input, NULL };
         EXPECT_INT(explain_scenario(&made, &input, &error), STATUS_OK);
         explanation_print_json(&made, &first);
         EXPECT_INT(json_parse(&document, first.text, first.length, "e", &error), STATUS_OK);

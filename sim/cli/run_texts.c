@@ -85,7 +85,9 @@ static enum status make_run(struct run_texts *texts, const struct cli_flags *fla
 static enum status make_explanation(struct run_texts *texts, const struct job *job, struct error *error)
 {
     struct explanation explanation = { 0 };
-    const struct explain_input input = { .scenario = &job->scenario, .result = &job->result, .input = &job->input };
+    const struct explain_input input = {
+        .scenario = &job->scenario, .result = &job->result, .input = &job->input, .facts = &job->facts
+    };
     enum status status = explain_scenario(&explanation, &input, error);
     if (status == STATUS_OK) {
         explanation_print_json(&explanation, &texts->explain);
