@@ -760,19 +760,19 @@ static enum status print_text(const struct topic *topic, const char *folder, str
 static enum status find_topic(const char *name, const struct topic **topic, struct error *error)
 {
     const char *names[TOPIC_COUNT];
+    char all[128] = "";
     for (int i = 0; i < TOPIC_COUNT; i++) {
         names[i] = TOPICS[i].name;
         if (strcmp(name, names[i]) == 0) {
             *topic = &TOPICS[i];
             return STATUS_OK;
         }
+        size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "", names[i]);
     }
     const char *near = nearest_word(name, names, TOPIC_COUNT);
-    return error_set(error, STATUS_NOT_FOUND,
-                     "unknown topic \"%.100s\"%s%s%s; topics: models, machines, software, orders, policies, planners, "
-                     "scenarios, parameters",
-                     name, near != NULL ? ", did you mean \"" : "", near != NULL ? near : "",
-                     near != NULL ? "\"?" : "");
+    return error_set(error, STATUS_NOT_FOUND, "unknown topic \"%.100s\"%s%s%s; topics: %s", name,
+                     near != NULL ? ", did you mean \"" : "", near != NULL ? near : "", near != NULL ? "\"?" : "", all);
 }
 
 static enum exit_code run(int argc, char **argv)

@@ -179,7 +179,7 @@ static enum status export_ends(const struct scenario *scenario, const struct pla
         return error_set(error, STATUS_UNSUPPORTED,
                          "embedding and head are tensor %" PRId64 ", ZeRO-%" PRId64 " and tensor %" PRId64
                          ", ZeRO-%" PRId64 "; Galvatron has one degree (vtp) of neighbouring ranks for both, and "
-                                           "ZeRO-3 (embed_sdp) or what the layers have; "
+                         "ZeRO-3 (embed_sdp) or what the layers have; "
                          "parallel.embedding and parallel.head can say the same of both",
                          embedding.tensor, embedding.zero_stage, head.tensor, head.zero_stage);
     }
