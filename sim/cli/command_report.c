@@ -237,7 +237,7 @@ static enum status report(struct call *call, struct error *error)
     char *text = NULL;
     size_t length = 0;
     call->kind = "result";
-    bool known = stat(file, &about) == 0;
+    bool known = strcmp(file, "-") != 0 && stat(file, &about) == 0; /* "-" is standard input, whatever lies here */
     if (known && S_ISDIR(about.st_mode)) {
         TRY(refuse_flags(call, "a result", false, error));
         return report_result(call, error);
