@@ -44,6 +44,9 @@ static void test_refusals(void)
     EXPECT_PART(error.message, "folder");
     EXPECT_INT(file_read("/dev/zero", 100000, &text, &length, &error), STATUS_LIMIT);
     EXPECT(text == NULL);
+    EXPECT_INT(file_read("", 5, &text, &length, &error), STATUS_BAD_INPUT);
+    EXPECT_PART(error_text(&error, message, sizeof message), "the name of a file is empty");
+    EXPECT_INT(file_write("", "x", 1, &error), STATUS_BAD_INPUT);
     EXPECT_INT(file_write(at("no/such"), "x", 1, &error), STATUS_IO);
     EXPECT_INT(file_write(folder, "x", 1, &error), STATUS_IO);
     EXPECT_INT(file_write("/dev/null", "x", 1, &error), STATUS_OK);

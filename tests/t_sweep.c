@@ -282,6 +282,23 @@ static enum status ask(struct sweep_database *database, const char *where, const
     return status;
 }
 
+/* What another client has written is printed as far as JSON can say it. */
+static void test_infinite_figure(void)
+{
+    struct sweep_database *database;
+    struct error error = { 0 };
+    struct strbuf out = { 0 }, notes = { 0 };
+    const struct sweep_query query = { .format = SWEEP_JSON };
+    uint64_t rows;
+    EXPECT_INT(sweep_database_open(&database, NULL, "test", &error), STATUS_OK);
+    put(database, "00000001", INFINITY, 1);
+    EXPECT_INT(sweep_query_print(database, &query, &out, &rows, &notes, &error), STATUS_OK);
+    EXPECT_PART(out.text, "\"step_time_s\": null");
+    strbuf_free(&out);
+    strbuf_free(&notes);
+    sweep_database_close(database);
+}
+
 /* The front against the definition, on random rows with ties. */
 static void test_pareto(void)
 {
@@ -314,6 +331,12 @@ static void test_pareto(void)
     EXPECT_INT(ask(database, "nonsense > 1", NULL, NULL, 0, &rows, text), STATUS_BAD_INPUT);
     EXPECT_PART(text, "nonsense");
     EXPECT_INT(ask(database, "1); DROP TABLE results; --", NULL, NULL, 0, &rows, text), STATUS_BAD_INPUT);
+    EXPECT_INT(ask(database, "step_time_s > 3) OR (1", NULL, NULL, 0, &rows, text), STATUS_BAD_INPUT);
+    EXPECT_INT(ask(database, "1 LIMIT 1", NULL, NULL, 0, &rows, text), STATUS_BAD_INPUT);
+    EXPECT_INT(ask(database, "\"stp_time_s\" = 3", NULL, NULL, 0, &rows, text), STATUS_BAD_INPUT);
+    EXPECT_PART(text, "no such column");
+    EXPECT_INT(ask(database, "step_time_s = :wanted", NULL, NULL, 0, &rows, text), STATUS_BAD_INPUT);
+    EXPECT_PART(text, "\":wanted\" has no value here");
     EXPECT_INT(ask(database, NULL, "step_tim_s", NULL, 0, &rows, text), STATUS_BAD_INPUT);
     EXPECT_PART(text, "did you mean \"step_time_s\"");
     EXPECT_INT(ask(database, NULL, NULL, "ops", 1, &rows, text), STATUS_BAD_INPUT);
@@ -339,7 +362,12 @@ static void test_bad_files(void)
     unlink(file);
     EXPECT_INT(sweep_database_open_to_read(&database, file, "test", &error), STATUS_NOT_FOUND);
     EXPECT_INT(sweep_database_open(&database, "/tmp", "test", &error), STATUS_BAD_INPUT);
+    EXPECT_INT(sweep_database_open(&database, "", "test", &error), STATUS_BAD_INPUT);
+    EXPECT_PART(error.message, "names no file");
+    EXPECT_INT(sweep_database_open(&database, ":memory:", "test", &error), STATUS_BAD_INPUT);
+    EXPECT_INT(sweep_database_open_to_read(&database, "", "test", &error), STATUS_BAD_INPUT);
 }
 
 TEST_MAIN(TEST(test_points), TEST(test_range), TEST(test_refused), TEST(test_hash), TEST(test_threads_and_resume),
-          TEST(test_error_rows), TEST(test_memory_columns), TEST(test_pareto), TEST(test_bad_files))
+          TEST(test_error_rows), TEST(test_memory_columns), TEST(test_pareto), TEST(test_infinite_figure),
+          TEST(test_bad_files))

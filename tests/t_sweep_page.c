@@ -170,6 +170,31 @@ static void test_page(void)
     sweep_database_close(database);
 }
 
+/* Any client may have written to the file. */
+static void test_infinite_figures(void)
+{
+    struct sweep_database *database = make("1", false);
+    struct strbuf page = { 0 };
+    struct error error = { 0 };
+    struct sweep_row row;
+    bool fits = false;
+    static const double figures[][3] = {
+        { 1, INFINITY, 1e9 }, { INFINITY, 2, 1e9 }, { 2, 3, INFINITY }, { 3, 4, 1e9 }
+    };
+    for (uint64_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+        char hash[16], axes[96];
+        fill(&row, figures[i][0], figures[i][1], figures[i][2]);
+        snprintf(hash, sizeof hash, "h%d", (int)i);
+        snprintf(axes, sizeof axes, "{\"tensor\":1,\"micro_batch\":%d,\"recompute\":\"none\"}", (int)i + 1);
+        EXPECT_INT(sweep_database_put_row(database, hash, "{\"model\":\"gpt2\"}", &row, &error), STATUS_OK);
+        EXPECT_INT(sweep_database_put_point(database, 1, i, hash, axes, &error), STATUS_OK);
+    }
+    EXPECT_INT(print(database, 0, &page, &fits, &error), STATUS_OK);
+    EXPECT(html_check(page.text) > 100);
+    strbuf_free(&page);
+    sweep_database_close(database);
+}
+
 static void expect_refused(struct sweep_database *database, int64_t id, const char *part)
 {
     struct strbuf page = { 0 };
@@ -203,4 +228,4 @@ static void test_refusals(void)
     sweep_database_close(database);
 }
 
-TEST_MAIN(TEST(test_data), TEST(test_reasons), TEST(test_page), TEST(test_refusals))
+TEST_MAIN(TEST(test_data), TEST(test_reasons), TEST(test_page), TEST(test_infinite_figures), TEST(test_refusals))

@@ -65,11 +65,19 @@ fail:
     return status;
 }
 
+/* The message would begin with the name, and there is none. */
+static enum status refuse_no_name(const char *path, struct error *error)
+{
+    return path[0] != '\0' ? STATUS_OK
+                           : error_set(error, STATUS_BAD_INPUT, "the name of a file is empty (\"\"): give one");
+}
+
 enum status file_read(const char *path, size_t bytes_max, char **text, size_t *length, struct error *error)
 {
     if (strcmp(path, "-") == 0) {
         return read_all(STDIN_FILENO, "standard input", bytes_max, 0, text, length, error);
     }
+    TRY(refuse_no_name(path, error));
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return error_at(error, errno == ENOENT || errno == ENOTDIR ? STATUS_NOT_FOUND : STATUS_BAD_INPUT, path, NULL,
@@ -125,6 +133,7 @@ static int open_temporary(const char *path, char *temporary, size_t size)
 enum status file_write(const char *path, const void *bytes, size_t length, struct error *error)
 {
     struct stat info;
+    TRY(refuse_no_name(path, error));
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
         /* /dev/stdout, a pipe: nothing to rename over. A folder is refused by open. */
         int fd = open(path, O_WRONLY | O_CLOEXEC);

@@ -141,6 +141,13 @@ static enum status read_parameters(const struct planner *planner, const struct t
     return status;
 }
 
+/* As answers and files name it. */
+static const char *budget_name(double budget_bytes, char text[32])
+{
+    snprintf(text, 32, "%.6g", budget_bytes / GIB);
+    return text;
+}
+
 static enum status read_budgets(const char *text, double fallback, double *budgets, uint32_t *count,
                                 struct error *error)
 {
@@ -158,6 +165,14 @@ static enum status read_budgets(const char *text, double fallback, double *budge
         }
         if (*count == PLANNER_BUDGETS_MAX) {
             return error_at(error, STATUS_BAD_INPUT, "--budget-gib", NULL, "at most %d budgets", PLANNER_BUDGETS_MAX);
+        }
+        for (uint32_t i = 0; i < *count; i++) {
+            char one[32], other[32];
+            if (strcmp(budget_name(budgets[i], one), budget_name(gib * GIB, other)) == 0) {
+                return error_at(error, STATUS_BAD_INPUT, "--budget-gib", NULL,
+                                "%s GiB twice (in six digits, as files are named) in \"%.64s\": leave one out", one,
+                                text);
+            }
         }
         budgets[(*count)++] = gib * GIB;
         if (*end == '\0') {
@@ -216,7 +231,8 @@ static void file_name(const char *out, double budget_bytes, bool is_list, char *
         return;
     }
     int stem = dot != NULL && (slash == NULL || dot > slash) ? (int)(dot - out) : (int)strlen(out);
-    snprintf(name, size, "%.*s-%.6ggib%s", stem, out, budget_bytes / GIB, out + stem);
+    char gib[32];
+    snprintf(name, size, "%.*s-%sgib%s", stem, out, budget_name(budget_bytes, gib), out + stem);
 }
 
 /* As memwall.plan/1, or as Galvatron's searched plan. */
@@ -521,6 +537,7 @@ static enum exit_code run(int argc, char **argv)
     }
     input.planner = asked.planner;
     input.is_list = texts.budgets != NULL && strchr(texts.budgets, ',') != NULL;
+    bool is_answered = status == STATUS_OK;
     if (status == STATUS_OK && flags.out != NULL) {
         status = write_plans(&input, flags.out, false, flags.quiet, &error);
     }
@@ -530,12 +547,11 @@ static enum exit_code run(int argc, char **argv)
     if (status == STATUS_OK && texts.svg != NULL) {
         status = write_pictures(&input, texts.svg, flags.quiet, &error);
     }
-    if (status != STATUS_OK) {
-        code = cli_complain(&error);
-    } else {
+    code = status != STATUS_OK ? cli_complain(&error) : code_of(&answer);
+    if (is_answered) { /* a file that cannot be written takes nothing from a search of an hour */
         struct strbuf out = { 0 };
         (flags.json ? plan_answer_json : plan_text)(&input, &out);
-        code = cli_print(&out, code_of(&answer));
+        code = cli_print(&out, code);
     }
     planner_answer_free(&answer);
     job_free(&job);

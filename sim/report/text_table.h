@@ -28,6 +28,7 @@ struct text_table {
     struct arena arena;
 };
 
+/* Control characters become spaces. */
 void text_table_cell(struct text_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A cell as JSON and text alike know it: integers plain, others with up to `digits` significant digits. */
 void text_table_number(struct text_table *table, double value, int digits);

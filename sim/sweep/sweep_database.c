@@ -203,12 +203,16 @@ static enum status open_file(struct sweep_database **made, const char *file, con
     snprintf(database->version, sizeof database->version, "%s", version);
     enum status status = STATUS_OK;
     bool empty = false;
-    if (sqlite3_open_v2(file != NULL ? file : ":memory:", &database->sqlite, flags | SQLITE_OPEN_NOMUTEX, NULL) !=
-        SQLITE_OK) {
+    if (file != NULL && (file[0] == '\0' || strcmp(file, ":memory:") == 0)) { /* SQLite would forget all at the end */
+        status = error_set(error, STATUS_BAD_INPUT, "--db: \"%s\" names no file", file);
+    } else if (sqlite3_open_v2(file != NULL ? file : ":memory:", &database->sqlite, flags | SQLITE_OPEN_NOMUTEX,
+                               NULL) != SQLITE_OK) {
         status = fail(database, STATUS_BAD_INPUT, error);
     } else {
         (void)sqlite3_busy_timeout(database->sqlite, WAIT_MS);
         (void)sqlite3_db_config(database->sqlite, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+        /* "tensr" is a column that is missing, not a text. */
+        (void)sqlite3_db_config(database->sqlite, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
         status = check_format(database, &empty, error);
     }
     bool writes = (flags & SQLITE_OPEN_READWRITE) != 0;
@@ -242,7 +246,7 @@ enum status sweep_database_open_to_read(struct sweep_database **database, const 
                                         struct error *error)
 {
     *database = NULL;
-    if (!file_exists(file)) {
+    if (file[0] != '\0' && !file_exists(file)) {
         return error_at(error, STATUS_NOT_FOUND, file, NULL, "there is no such database");
     }
     return open_file(database, file, version, SQLITE_OPEN_READONLY, error);

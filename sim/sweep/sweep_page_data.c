@@ -230,12 +230,13 @@ static enum status read_points(struct page_reader *r)
              r->data->sweep);
     TRY(prepare(r, sql, &statement));
     while ((code = sqlite3_step(statement)) == SQLITE_ROW && status == STATUS_OK) {
+        const struct sweep_point point = { sqlite3_column_double(statement, 0), sqlite3_column_double(statement, 1) };
+        if (!isfinite(point.step_s) || !isfinite(point.peak_bytes)) {
+            continue; /* no figure of ours, but any client may have written to the file */
+        }
         status = array_reserve(&r->data->points, 1, r->error);
         if (status == STATUS_OK) {
-            r->data->points.items[r->data->points.count++] = (struct sweep_point){
-                sqlite3_column_double(statement, 0),
-                sqlite3_column_double(statement, 1),
-            };
+            r->data->points.items[r->data->points.count++] = point;
         }
     }
     return finish(r, statement, code, status);
@@ -304,7 +305,7 @@ static enum status add_value(const struct page_reader *r, struct gathering *g, s
 {
     g->effect.rows++;
     double figure = sqlite3_column_double(statement, 2), peak = sqlite3_column_double(statement, 3);
-    if (sqlite3_column_int(statement, 1) == 0 || !(figure > 0)) {
+    if (sqlite3_column_int(statement, 1) == 0 || !(figure > 0 && isfinite(figure))) {
         return STATUS_OK;
     }
     TRY(array_reserve(&g->figures, 1, r->error));

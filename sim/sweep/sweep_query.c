@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,6 +80,28 @@ static enum status prepare(const struct reader *r, const char *sql, const char *
     }
     (void)sqlite3_bind_text(*statement, 1, sweep_database_version(r->database), -1, SQLITE_STATIC);
     return STATUS_OK;
+}
+
+/* --where on its own: what is an expression only between our parentheses, as "1) OR (1", or waits for a value, is none. */
+static enum status check_where(const struct reader *r)
+{
+    struct strbuf sql = { 0 };
+    sqlite3_stmt *statement = NULL;
+    if (r->query->where == NULL) {
+        return STATUS_OK;
+    }
+    strbuf_printf(&sql, "SELECT 1 FROM %s WHERE %s\n", r->source, r->query->where);
+    enum status status = sql.failed ? error_set(r->error, STATUS_NO_MEMORY, "out of memory")
+                                    : prepare(r, sql.text, "--where", &statement);
+    if (status == STATUS_OK && sqlite3_bind_parameter_count(statement) > 0) {
+        status = error_at(r->error, STATUS_BAD_INPUT, "--where", NULL,
+                          "\"%s\" has no value here: write the value itself, texts in ' '",
+                          sqlite3_bind_parameter_name(statement, 1) != NULL ? sqlite3_bind_parameter_name(statement, 1)
+                                                                            : "?");
+    }
+    (void)sqlite3_finalize(statement);
+    strbuf_free(&sql);
+    return status;
 }
 
 static enum status read_integer(const struct reader *r, const char *sql, int64_t *value)
@@ -331,7 +354,9 @@ static void print_json_row(sqlite3_stmt *statement, struct json_writer *w)
     jw_object(w, NULL);
     for (int i = 0; i < sqlite3_column_count(statement); i++) {
         const char *name = sqlite3_column_name(statement, i);
-        switch (sqlite3_column_type(statement, i)) {
+        int type = sqlite3_column_type(statement, i);
+        /* No figure of ours is infinite, but any client may have written to the file. */
+        switch (type == SQLITE_FLOAT && !isfinite(sqlite3_column_double(statement, i)) ? SQLITE_NULL : type) {
         case SQLITE_INTEGER: jw_int(w, name, sqlite3_column_int64(statement, i)); break;
         case SQLITE_FLOAT: jw_real(w, name, sqlite3_column_double(statement, i)); break;
         case SQLITE_NULL: jw_null(w, name); break;
@@ -452,6 +477,7 @@ enum status sweep_query_print(struct sweep_database *database, const struct swee
     enum sweep_figure by = FIGURE_tokens_per_s;
     sqlite3_stmt *statement = NULL;
     TRY(find_source(&r));
+    TRY(check_where(&r));
     if (query->by != NULL) {
         TRY(find_figure(&r, "--by", query->by, &by));
     }

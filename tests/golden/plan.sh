@@ -73,6 +73,12 @@ run 1 plan "$s" --budget-gib 0.2
 complains "below the runtime line"
 run 1 plan "$s" --budget-gib 8,100
 complains "100 GiB a device: a TITAN RTX of box-8x-titan-rtx has 23.6.* GiB usable"
+run 1 plan "$s" --budget-gib 8,8.0000001
+complains "8 GiB twice"
+run 3 plan "$here/../../scenarios/two-gpus-1f1b.json" --out "$folder/no/such/plan.json" --quiet
+grep -q "cannot create" "$folder/err"
+expect "  says that the plan could not be written" $?
+holds "Budget 16 GiB a device"
 run 1 plan "$s" --budget-gib 8,,12
 complains "expected GiB with commas between"
 run 1 plan "$s" --planner exhaustion

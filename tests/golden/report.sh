@@ -99,6 +99,8 @@ run 0 report "$folder/result/result.json" --out "$folder/second.html"
 expect "  the file in its folder says as much" $?
 "$binary" report - --out "$page" <"$folder/result/result.json" >"$folder/out"
 expect "reads standard input" $?
+(program=$(realpath "$binary") && cd "$folder" && echo >./- && "$program" report - --out "$page" <"$folder/result/result.json" >"$folder/out")
+expect "reads standard input, a file called - or not" $?
 whole "$page" "$folder/result/result.json"
 mkdir "$folder/alone"
 cp "$folder/result/result.json" "$folder/alone/mine.json"
