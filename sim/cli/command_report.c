@@ -163,7 +163,7 @@ static enum status report_sweep(struct call *call, struct error *error)
     if (call->sweep != NULL && !cli_number("sweep", call->sweep, 1, 1e9, &id)) {
         return error_set(error, STATUS_BAD_INPUT, "--sweep needs the number of a sweep of the database");
     }
-    TRY(sweep_database_open_to_read(&database, call->flags.positionals[0], MEMWALL_VERSION, error));
+    TRY(sweep_database_open_to_read(&database, call->flags.positionals[0], sweep_results_version, error));
     const struct sweep_page_request request = {
         .file = call->flags.positionals[0],
         .command = call->command.text,
