@@ -1,4 +1,4 @@
-/* The one explicit list of plug-ins: pipeline orders, memory policies (planners have theirs on a higher floor). A shared object loaded with --plugin adds to a registry value, never to a global. */
+/* The one explicit list of plug-ins: pipeline orders, memory policies (planners have theirs on a higher floor). */
 #ifndef MEMWALL_STRATEGIES_REGISTRY_H
 #define MEMWALL_STRATEGIES_REGISTRY_H
 

@@ -340,12 +340,12 @@ static enum status read_question(struct question *q, const struct json *root, st
     };
     const char *schema, *name;
     struct json at;
-    TRY(json_known_keys(root, KEYS, sizeof KEYS / sizeof KEYS[0], error));
     TRY(json_string_or(root, "schema", "memwall.question/1", &schema, error));
     if (strcmp(schema, "memwall.question/1") != 0) {
         TRY(json_any(root, "schema", &at, error));
         return json_error(&at, error, "unknown schema \"%.64s\": allowed is \"memwall.question/1\"", schema);
     }
+    TRY(json_known_keys(root, KEYS, sizeof KEYS / sizeof KEYS[0], error));
     TRY(json_string_or(root, "name", "", &name, error));
     TRY(keep_text(q, json_file(root), &q->file, error));
     TRY(keep_text(q, name, &q->name, error));

@@ -35,7 +35,7 @@ struct common {
 static const struct common COMMON[] = {
     { "set", "PATH=VALUE", "change a key of the scenario, e.g. --set parallel.tensor=4 (repeatable)", FLAG_SET },
     { "json", NULL, "print one JSON document instead of text", FLAG_JSON },
-    { "out", "DIR", "write the answer into DIR (run: traces, CSV files and plots)", FLAG_OUT },
+    { "out", "DIR", "write the answer into files in DIR", FLAG_OUT },
     { "executor", "sim|host|cuda", "what runs it: the simulator, threads of this computer, or its GPUs",
       FLAG_EXECUTOR },
     { "detail", "op|layer|stage", "how finely the schedule is cut (default layer; op: every kernel and collective)",
@@ -83,7 +83,9 @@ static void print_command_help(const struct cli_command *command, const struct c
     }
     for (int i = 0; i < COMMON_COUNT; i++) {
         if (heeds(command, COMMON[i].code) && (COMMON[i].code != FLAG_EXECUTOR || command->executor != NULL)) {
-            print_flag(COMMON[i].name, COMMON[i].argument, COMMON[i].help,
+            bool to_file = COMMON[i].code == FLAG_OUT && command->out_file != NULL;
+            print_flag(COMMON[i].name, to_file ? "FILE" : COMMON[i].argument,
+                       to_file ? command->out_file : COMMON[i].help,
                        COMMON[i].code == FLAG_EXECUTOR ? command->executor : NULL);
         }
     }

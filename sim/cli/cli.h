@@ -1,6 +1,9 @@
 /* The command line: the only place that reads arguments and environment, and prints.
  *
- * Standard output is the answer, standard error progress and complaints. Exit codes: see enum exit_code. */
+ * Standard output is the answer, standard error progress and complaints. Exit codes: see enum exit_code.
+ *
+ * To add a command: one file command_NAME.c with a `const struct cli_command`, declared below, a line in main.c, a golden test. sim/cli/command_schedule.c is the smallest: it shows cli_parse, job.h and
+ * cli_answer. What can be said without printing belongs to a lower floor (sim/report). */
 #ifndef MEMWALL_CLI_CLI_H
 #define MEMWALL_CLI_CLI_H
 
@@ -41,6 +44,7 @@ struct cli_command {
     uint32_t positional_min, positional_max;
     bool takes_scenario;  /* --set, --detail, --no-fold */
     const char *executor; /* the default of --executor; NULL: the command simulates or runs nothing */
+    const char *out_file; /* --help of --out where that names a file; NULL: a folder */
     enum exit_code (*run)(int argc, char **argv);
 };
 

@@ -31,6 +31,7 @@ static enum exit_code run(int argc, char **argv);
 
 const struct cli_command command_calibrate = {
     .name = "calibrate",
+    .out_file = "write the machine into FILE",
     .usage = "--out MACHINE.json [--executor host|cuda] [--from FILE ...] [flags]",
     .summary = "measure this computer, or read what others measured, and write a machine file",
     .help =

@@ -13,6 +13,7 @@ static enum exit_code run(int argc, char **argv);
 
 const struct cli_command command_import = {
     .name = "import",
+    .out_file = "write the plan or machine into FILE",
     .usage = "galvatron FILE... --scenario SCENARIO.json [--out FILE] [flags]",
     .summary = "take over what another program has written: Galvatron's plans and measured bandwidths",
     .help =

@@ -22,6 +22,7 @@ static enum exit_code run(int argc, char **argv);
 
 const struct cli_command command_plan = {
     .name = "plan",
+    .out_file = "write the best plan into FILE",
     .usage = "SCENARIO.json [--planner NAME] [--budget-gib 8,12,16,20] [--out plan.json] [flags]\n"
              "       memwall plan --planner pipedream|dapple --profile FILE --workers N --bandwidth GBPS [flags]",
     .summary = "search for the fastest split that fits a memory budget; memwall run --plan runs it",
@@ -81,6 +82,10 @@ static enum status set_parameter(struct json_document *document, const struct pl
         if (strcmp(planner->parameters[i].name, name) == 0) {
             return json_set(document, name, value, error);
         }
+    }
+    if (planner->parameter_count == 0) {
+        return error_at(error, STATUS_BAD_INPUT, flag, NULL, "planner %s has no parameters, found \"%.64s\"",
+                        planner->name, name);
     }
     const char *names[PARAMETERS_MAX];
     char all[512] = "";

@@ -19,6 +19,7 @@ static enum exit_code run(int argc, char **argv);
 
 const struct cli_command command_report = {
     .name = "report",
+    .out_file = "write the page into FILE, or as report.html into a folder",
     .usage = "SCENARIO.json|RESULT|SWEEP.db [--out report.html] [flags]",
     .summary = "one HTML file to decide by: the answer, pictures, what binds, sources, how to repeat it",
     .help =
@@ -277,12 +278,8 @@ static enum exit_code answer(struct call *call, enum exit_code code)
     struct strbuf out = { 0 };
     struct error error = { 0 };
     char path[4096] = "";
-    if (call->flags.out == NULL && !call->flags.json) {
-        return cli_print(&call->page, code);
-    }
     if (call->flags.out == NULL) {
-        (void)error_at(&error, STATUS_BAD_INPUT, "--json", NULL, "says what was written: it needs --out FILE");
-        return cli_complain(&error);
+        return cli_print(&call->page, code);
     }
     if (write_page(call, path, sizeof path, &error) != STATUS_OK) {
         return cli_complain(&error);
@@ -318,6 +315,10 @@ static enum exit_code run(int argc, char **argv)
     run_studies_flags(&call.studies, more + OWN);
     if (!cli_parse(&command_report, argc, argv, &call.flags, more, OWN + STUDY_FLAG_COUNT, &code)) {
         return code;
+    }
+    if (call.flags.json && call.flags.out == NULL) {
+        (void)error_at(&error, STATUS_BAD_INPUT, "--json", NULL, "says what was written: it needs --out FILE");
+        return cli_complain(&error);
     }
     call.flags.plan = call.plan;
     const char *words[256] = { "memwall" };

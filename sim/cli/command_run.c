@@ -32,7 +32,7 @@ const struct cli_command command_run = {
         "of it is worth; and what fills memory), --critical-path, --uncertainty N, --mtbf-hours H (how often to\n"
         "write a checkpoint, and what failures leave of the time), --tokens N (money and energy: days, cost rented\n"
         "and owned, kWh, CO2; with --days D the machines that it takes to be done by then). Prices and power come\n"
-        "from the machine (memwall list machines NAME) or from flags; with --uncertainty the cost has an interval.\n"
+        "from the machine (memwall list machines) or from flags; with --uncertainty the cost has an interval.\n"
         "  memwall run scenarios/megatron-22b-dgx-a100.json --tokens 300e9 --days 90 --electricity 0.12 --carbon 350\n"
         "With --out DIR it also writes, into DIR:\n"
         "  result.json         everything that --json prints\n"

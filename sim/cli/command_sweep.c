@@ -251,6 +251,9 @@ static enum exit_code answer(struct call *call, struct sweep_query *query)
         if (query->format == SWEEP_TEXT) {
             print_head(call, &out);
             strbuf_append(&out, rows == 0 ? "No row answers.\n" : "");
+            if (rows == 0 && call->ran && query->where == NULL) {
+                strbuf_append(&out, "--where \"status <> 'done'\" lists what did not run, with its reasons.\n");
+            }
         }
         strbuf_append(&out, rows_text.text != NULL ? rows_text.text : "");
     }

@@ -1,4 +1,7 @@
-/* Studies around one step, for `memwall run`: what binds (--sensitivity), the critical path, failures, uncertainty, money (run_money.h). All of them simulate. */
+/* Studies around one step, for `memwall run`: what binds (--sensitivity), the critical path, failures, uncertainty, money (run_money.h). All of them simulate.
+ *
+ * To add one: what it computes is a header of sim/report (failures.h is a small one, with its text and JSON); here a flag, and a branch each in read, compute, add_json and add_text. memwall report
+ * then shows its JSON (sim/report/html/step_facts.h) once its key is named there. */
 #ifndef MEMWALL_CLI_RUN_STUDIES_H
 #define MEMWALL_CLI_RUN_STUDIES_H
 

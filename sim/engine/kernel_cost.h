@@ -35,7 +35,8 @@ struct kernel_cost {
 };
 
 /* `kernel` must have launches >= 1, a shape of at least one everywhere (products, attention) and finite, non-negative flops and bytes. A dtype
- * without constants borrows those of the nearest dtype of the same GPU that has some; a dtype without a peak borrows that too. */
+ * without constants borrows those of the nearest dtype of the same GPU that has some; a dtype without a peak borrows that too.
+ * Where no dtype has any, plain constants hold for every GPU: a guess with no measurement behind it (FALLBACK in kernel_cost.c). */
 void kernel_cost(const struct machine_gpu *gpu, const struct kernel *kernel, struct kernel_cost *cost);
 
 #endif

@@ -4,6 +4,9 @@
  * is optional: a policy without any is `resident` (everything on the device, Adam on the device). State lives in the lowering's arena, reached through lower_policy_state.
  *
  * To add one: one file in strategies/policies/ with a `const struct memory_policy`, its name in strategies/policies/policies.h and strategies/registry.c, one test.
+ * A policy that moves something (any hook but check and choose_recompute) takes part in orders with a flush and one copy of the model, and in plans that split all layers alike: others are
+ * refused before a hook is called. An activation can be taken from after_pass of its LOWER_FORWARD on, and is given back in before_pass of its LOWER_BACKWARD at the latest.
+ *
  * strategies/policies/resident.c is the smallest; strategies/policies/optimizer_on_host.c the smallest that moves something, tests/t_policy_optimizer_on_host.c its test. */
 #ifndef MEMWALL_PLAN_POLICY_H
 #define MEMWALL_PLAN_POLICY_H
@@ -20,7 +23,7 @@ struct memory_policy {
     const struct parameter *parameters;
     uint32_t parameter_count;
 
-    /* Refuse what cannot be combined, with the reason and what would do. NULL: everything goes. */
+    /* Refuse what cannot be combined, with the reason and what would do. NULL: nothing more is refused. */
     enum status (*check)(const struct lower_request *request, struct error *error);
     /* A rank opens: its layers are known, nothing is emitted yet. NULL: nothing to prepare. */
     void (*begin_rank)(struct lowering *lowering);

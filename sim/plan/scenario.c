@@ -168,8 +168,8 @@ enum status scenario_from_json(struct scenario *scenario, const struct json *roo
     int64_t gpus = 0;
     enum status status;
     memset(scenario, 0, sizeof *scenario);
+    TRY_OR_FAIL(read_name(scenario, root, error)); /* first: a file of another kind has other keys */
     TRY_OR_FAIL(scenario_known_keys(root, "", error));
-    TRY_OR_FAIL(read_name(scenario, root, error));
     TRY_OR_FAIL(read_model(scenario, root, error));
     TRY_OR_FAIL(read_cluster(scenario, root, &gpus, error));
     TRY_OR_FAIL(read_software(scenario, root, error));

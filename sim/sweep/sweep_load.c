@@ -476,11 +476,12 @@ static enum status read_sweep(struct sweep *sweep, const struct json *root, stru
     if (json_type(root) != JSON_OBJECT) {
         return json_error(root, error, "a sweep is an object, found %s", json_type_word(json_type(root)));
     }
-    TRY(json_known_keys(root, keys, sizeof keys / sizeof keys[0], error));
-    TRY(json_string(root, "schema", &schema, error));
-    if (strcmp(schema, "memwall.sweep/1") != 0) {
+    TRY(json_string_or(root, "schema", "memwall.sweep/1", &schema, error));
+    if (strcmp(schema, "memwall.sweep/1") != 0) { /* first: a file of another kind has other keys */
         return json_error(root, error, "unknown schema \"%.64s\": allowed is \"memwall.sweep/1\"", schema);
     }
+    TRY(json_known_keys(root, keys, sizeof keys / sizeof keys[0], error));
+    TRY(json_string(root, "schema", &schema, error)); /* it has to say so */
     TRY(json_string_or(root, "name", slash != NULL ? slash + 1 : file, &name, error));
     sweep->name = arena_text(&sweep->arena, name);
     if (sweep->name == NULL) {

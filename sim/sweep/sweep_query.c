@@ -426,10 +426,28 @@ static void text_cells(sqlite3_stmt *statement, bool head, struct text_table *ta
     }
 }
 
+/* Why rows did not run, each reason once: under the table, whose columns are too narrow for it. */
+static void add_reason(sqlite3_stmt *statement, struct strbuf *reasons)
+{
+    enum { ENOUGH_BYTES = 4096 };
+    char line[1024];
+    for (int i = 0; i < sqlite3_column_count(statement); i++) {
+        const char *text = (const char *)sqlite3_column_text(statement, i);
+        if (strcmp(sqlite3_column_name(statement, i), "reason") != 0 || text == NULL || text[0] == '\0') {
+            continue;
+        }
+        snprintf(line, sizeof line, "  %s\n", text);
+        if (reasons->length < ENOUGH_BYTES && (reasons->text == NULL || strstr(reasons->text, line) == NULL)) {
+            strbuf_append(reasons, line);
+        }
+    }
+}
+
 static enum status print_rows(struct reader *r, sqlite3_stmt *statement, struct strbuf *out, uint64_t *rows)
 {
     struct json_writer w = { .out = out };
     struct text_table table = { 0 };
+    struct strbuf reasons = { 0 };
     enum sweep_format format = r->query->format;
     int code;
     *rows = 0;
@@ -452,14 +470,18 @@ static enum status print_rows(struct reader *r, sqlite3_stmt *statement, struct 
             print_csv_row(statement, false, out);
         } else {
             text_cells(statement, false, &table);
+            add_reason(statement, &reasons);
         }
     }
     if (format == SWEEP_JSON) {
         jw_end(&w);
     } else if (format == SWEEP_TEXT && *rows > 0) {
         text_table_print(&table, 2, true, out);
+        strbuf_append(out, reasons.length > 0 ? "\nReasons, each once:\n" : "");
+        strbuf_append(out, reasons.length > 0 ? reasons.text : "");
     }
-    bool failed = table.failed || out->failed;
+    bool failed = table.failed || reasons.failed || out->failed;
+    strbuf_free(&reasons);
     text_table_free(&table);
     if (code != SQLITE_DONE) {
         return fail(r, r->query->where != NULL ? "--where" : "--db");

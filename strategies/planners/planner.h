@@ -11,7 +11,11 @@
  *
  * That no plan fits is a result (found false, smallest_budget_bytes says what would do), not an error. Answers are the same whatever the number of threads.
  *
- * To add one: a file with a `const struct planner`, a line in registry.c of this folder, a test. */
+ * What `search` finds and must leave: the answer comes zeroed, with results[budget_count] made and their budget_bytes set. For each result it sets found and, if so, best; `cost_model`; and the counts
+ * of configurations. A plan whose degrees it changes needs micro_batches = global_batch / (data * micro_batch) and, with another pipeline, stage_layers anew; plan_check tells whether it may be
+ * asked of the oracle. planner_copy_plan, planner_label_layers, planner_balance and planner_reason below are the kit. strategies/planners/max_batch.c is a small one that simulates.
+ *
+ * To add one: a file with a `const struct planner`, its name in planners.h and in registry.c of this folder, a test. */
 #ifndef MEMWALL_STRATEGIES_PLANNERS_PLANNER_H
 #define MEMWALL_STRATEGIES_PLANNERS_PLANNER_H
 
@@ -104,6 +108,7 @@ struct planner {
     const struct parameter *parameters;
     uint32_t parameter_count;
     bool takes_profiles;
+    /* Allocates in answer->arena. On error planner_search empties the answer. */
     enum status (*search)(const struct planner_request *request, struct planner_answer *answer, struct error *error);
 };
 

@@ -22,6 +22,18 @@ holds "48 points of 48 combinations"
 run 0 sweep "$folder/s.json" --db "$folder/whole.db" --quiet
 holds " 0 simulated"
 
+# What did not run says why; a file of another kind is called that.
+printf '%s' '{ "schema": "memwall.sweep/1", "base": { "model": "gpt2-xl", "machine": "dgx-a100-80gb" }, "axes": [ { "path": "parallel.tensor", "values": [3, 5, 7] } ] }' >"$folder/none.json"
+run 2 sweep "$folder/none.json" --quiet
+holds "No row answers"
+holds "status <> 'done'"
+run 2 sweep "$folder/none.json" --quiet --where "status <> 'done'"
+holds "Reasons, each once:"
+holds "tensor 5 .*does not divide"
+printf '%s' '{ "schema": "memwall.scenario/1", "model": "gpt2-xl" }' >"$folder/scenario.json"
+run 1 sweep "$folder/scenario.json"
+complains 'unknown schema "memwall.scenario/1"'
+
 # A row is what memwall run says of its scenario.
 if command -v python3 >/dev/null; then
     "$binary" sweep --db "$folder/whole.db" --json >"$folder/rows.json"
