@@ -24,9 +24,10 @@ static enum exit_code run(int argc, char **argv);
 
 const struct cli_command command_list = {
     .name = "list",
-    .usage = "[models|machines|software|orders|policies|planners|scenarios|parameters] [--json]",
+    .usage = "[models|ladders|machines|software|orders|policies|planners|scenarios|parameters] [--json]",
     .summary = "list models, machines, software stacks, strategies, scenario keys",
     .help = "  models      the model library: shapes, exact parameter counts\n"
+            "  ladders     models that grow step by step, for memwall fit --models\n"
             "  machines    the machine library: GPUs, links, prices, and where each number comes from (--json)\n"
             "  software    software stacks: host costs, kernels, bytes per parameter\n"
             "  orders      pipeline orders and their parameters\n"
@@ -767,12 +768,15 @@ static enum status find_topic(const char *name, const struct topic **topic, stru
             return STATUS_OK;
         }
     }
+    char known[256] = "";
+    for (int i = 0; i < TOPIC_COUNT; i++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
     const char *near = nearest_word(name, names, TOPIC_COUNT);
-    return error_set(error, STATUS_NOT_FOUND,
-                     "unknown topic \"%.100s\"%s%s%s; topics: models, machines, software, orders, policies, planners, "
-                     "scenarios, parameters",
-                     name, near != NULL ? ", did you mean \"" : "", near != NULL ? near : "",
-                     near != NULL ? "\"?" : "");
+    return error_set(error, STATUS_NOT_FOUND, "unknown topic \"%.100s\"%s%s%s; topics: %s", name,
+                     near != NULL ? ", did you mean \"" : "", near != NULL ? near : "", near != NULL ? "\"?" : "",
+                     known);
 }
 
 static enum exit_code run(int argc, char **argv)
