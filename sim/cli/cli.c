@@ -313,3 +313,15 @@ bool cli_number(const char *flag, const char *text, double minimum, double maxim
     }
     return true;
 }
+
+bool cli_whole(const char *flag, const char *text, double minimum, double maximum, double *value)
+{
+    if (!cli_number(flag, text, minimum, maximum, value)) {
+        return false;
+    }
+    if (floor(*value) < *value) {
+        fprintf(stderr, "memwall: --%s: \"%s\" is not a whole number\n", flag, text);
+        return false;
+    }
+    return true;
+}

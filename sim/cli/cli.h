@@ -67,5 +67,7 @@ enum exit_code cli_answer(const struct cli_flags *flags, const char *name, struc
 enum exit_code cli_print(struct strbuf *out, enum exit_code code);
 /* A number of a flag; complains and returns false when it is none or out of range. */
 bool cli_number(const char *flag, const char *text, double minimum, double maximum, double *value);
+/* The same of a count: 1.5 is none. */
+bool cli_whole(const char *flag, const char *text, double minimum, double maximum, double *value);
 
 #endif

@@ -1,6 +1,5 @@
 /* memwall buy: which machine for a stated need. */
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -134,13 +133,9 @@ static enum exit_code run(int argc, char **argv)
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     double threads = processors > 0 && processors <= 256 ? (double)processors : 1;
     double draws = 0;
-    if ((thread_text != NULL && !cli_number("threads", thread_text, 1, 256, &threads)) ||
+    if ((thread_text != NULL && !cli_whole("threads", thread_text, 1, 256, &threads)) ||
         (draw_text != NULL &&
-         !cli_number("uncertainty", draw_text, UNCERTAINTY_DRAWS_MIN, UNCERTAINTY_DRAWS_MAX, &draws))) {
-        return EXIT_BAD_INPUT;
-    }
-    if (floor(threads) < threads || floor(draws) < draws) {
-        fputs("memwall: --threads and --uncertainty take whole numbers\n", stderr);
+         !cli_whole("uncertainty", draw_text, UNCERTAINTY_DRAWS_MIN, UNCERTAINTY_DRAWS_MAX, &draws))) {
         return EXIT_BAD_INPUT;
     }
     struct question question = { 0 };

@@ -188,11 +188,7 @@ static void print_text(const struct bare_pipeline_request *request, const struct
 static bool take_count(const char *flag, const char *text, double maximum, uint32_t *value)
 {
     double number;
-    if (!cli_number(flag, text, 1, maximum, &number)) {
-        return false;
-    }
-    if (floor(number) < number) {
-        fprintf(stderr, "memwall: --%s: \"%s\" is not a whole number\n", flag, text);
+    if (!cli_whole(flag, text, 1, maximum, &number)) {
         return false;
     }
     *value = (uint32_t)number;

@@ -405,12 +405,12 @@ static enum status read_request(const struct texts *texts, const struct scenario
     TRY(read_parameters(asked->planner, texts, &asked->parameters, error));
     TRY(read_profiles(texts->profiles, asked, error));
     TRY(read_budgets(texts->budgets, scenario->machine.gpu.usable_bytes, asked->budgets, &asked->budget_count, error));
-    if (texts->top != NULL && !cli_number("top", texts->top, 0, PLANNER_TOP_MAX, &number)) {
+    if (texts->top != NULL && !cli_whole("top", texts->top, 0, PLANNER_TOP_MAX, &number)) {
         return error_at(error, STATUS_BAD_INPUT, "--top", NULL, "how many runners-up");
     }
     asked->top = (uint32_t)number;
     number = processors > 0 ? (double)processors : 1;
-    if (texts->threads != NULL && !cli_number("threads", texts->threads, 1, 256, &number)) {
+    if (texts->threads != NULL && !cli_whole("threads", texts->threads, 1, 256, &number)) {
         return error_at(error, STATUS_BAD_INPUT, "--threads", NULL, "how many threads");
     }
     asked->threads = number > 256 ? 256 : (uint32_t)number;

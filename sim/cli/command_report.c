@@ -160,7 +160,7 @@ static enum status report_sweep(struct call *call, struct error *error)
     struct sweep_database *database;
     double id = 0;
     call->kind = "sweep";
-    if (call->sweep != NULL && !cli_number("sweep", call->sweep, 1, 1e9, &id)) {
+    if (call->sweep != NULL && !cli_whole("sweep", call->sweep, 1, 1e9, &id)) {
         return error_set(error, STATUS_BAD_INPUT, "--sweep needs the number of a sweep of the database");
     }
     TRY(sweep_database_open_to_read(&database, call->flags.positionals[0], sweep_results_version, error));

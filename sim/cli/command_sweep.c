@@ -159,10 +159,10 @@ static enum status open_transport(const struct sweep_transport **transport, stru
 static bool read_query(const struct texts *texts, bool json, struct sweep_query *query)
 {
     double top = 0, sweep = 0;
-    if (texts->top != NULL && (!cli_number("top", texts->top, 1, 1e9, &top) || top != floor(top))) {
+    if (texts->top != NULL && !cli_whole("top", texts->top, 1, 1e9, &top)) {
         return false;
     }
-    if (texts->sweep != NULL && !cli_number("sweep", texts->sweep, 1, 1e9, &sweep)) {
+    if (texts->sweep != NULL && !cli_whole("sweep", texts->sweep, 1, 1e9, &sweep)) {
         return false;
     }
     bool asks = texts->where != NULL || texts->pareto != NULL || texts->csv != NULL || json;
@@ -378,7 +378,7 @@ static enum exit_code run(int argc, char **argv)
     }
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     threads = fmax(1, floor((double)(cores > 0 ? cores : 1) / local_ranks()));
-    if ((texts->threads != NULL && !cli_number("threads", texts->threads, 1, SWEEP_THREADS_MAX, &threads)) ||
+    if ((texts->threads != NULL && !cli_whole("threads", texts->threads, 1, SWEEP_THREADS_MAX, &threads)) ||
         !read_query(texts, call.flags.json, &query)) {
         return EXIT_BAD_INPUT;
     }

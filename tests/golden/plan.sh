@@ -79,6 +79,8 @@ run 3 plan "$here/../../scenarios/two-gpus-1f1b.json" --out "$folder/no/such/pla
 grep -q "cannot create" "$folder/err"
 expect "  says that the plan could not be written" $?
 holds "Budget 16 GiB a device"
+run 1 plan "$s" --threads 1.5
+complains '"1.5" is not a whole number'
 run 1 plan "$s" --budget-gib 8,,12
 complains "expected GiB with commas between"
 run 1 plan "$s" --planner exhaustion
