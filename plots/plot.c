@@ -96,16 +96,32 @@ static int start_gnuplot(const char *folder, char *script)
     return failed != 0 ? -1 : child;
 }
 
+/* gnuplot does not look whether its writes reached the disk, and exits with 0: does the picture end as its form does? */
+static bool is_whole(const char *path, const char *end)
+{
+    char last[12];
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) {
+        return false;
+    }
+    bool whole = fseek(file, -(long)sizeof last, SEEK_END) == 0 && fread(last, 1, sizeof last, file) == sizeof last &&
+                 memmem(last, sizeof last, end, strlen(end)) != NULL;
+    (void)fclose(file); /* was only read */
+    return whole;
+}
+
 /* gnuplot wrote to temporary names: a picture appears whole or not at all. */
 static bool keep_outputs(const char *folder, const char *name, bool keep)
 {
-    static const char *const forms[] = { "svg", "png" };
+    static const struct {
+        const char *name, *end; /* PNG: the type of the last chunk and its CRC */
+    } forms[] = { { "svg", "</svg>" }, { "png", "IEND\xae\x42\x60\x82" } };
     bool ok = keep;
     for (int i = 0; i < 2; i++) {
         char path[PATH_BYTES], temporary[PATH_BYTES + 8];
-        snprintf(path, sizeof path, "%s/%s.%s", folder, name, forms[i]);
+        snprintf(path, sizeof path, "%s/%s.%s", folder, name, forms[i].name);
         snprintf(temporary, sizeof temporary, "%s.tmp", path);
-        if (!keep || rename(temporary, path) != 0) {
+        if (!keep || !is_whole(temporary, forms[i].end) || rename(temporary, path) != 0) {
             unlink(temporary);
             ok = false;
         }
@@ -181,7 +197,8 @@ static void finish(int child, const char *folder, const char *name, char *note, 
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     if (!keep_outputs(folder, name, WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
-        put_note(note, note_bytes, "gnuplot failed on a plot: plots/gnuplot.log says why");
+        put_note(note, note_bytes,
+                 "gnuplot failed on a plot: plots/gnuplot.log says why; if it says nothing, the disk is full");
     }
 }
 

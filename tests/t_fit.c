@@ -507,6 +507,23 @@ static void test_on_host(void)
     points_free(&points);
 }
 
+/* Links that carry both ways what each carries alone: the written numbers, each rounded by itself, must still be a machine. */
+static void test_both_ways_full(void)
+{
+    struct fitted fitted;
+    for (int i = 0; i < 12; i++) {
+        struct points points = { 0 };
+        double rate = 10e9 + i * 1.2345e3;
+        add_copies(&points, COPY_H2D, 9e-6, rate, 0.002, false);
+        add_copies(&points, COPY_D2H, 9e-6, rate, 0.002, false);
+        add_copies(&points, COPY_BOTH, 9e-6, 2.02 * rate, 0.002, false);
+        EXPECT(fit(&fitted, &points));
+        near(&fitted, "links.pcie.both_GBps", 2e-9 * rate, 5e-3);
+        fitted_free(&fitted);
+        points_free(&points);
+    }
+}
+
 /* ---- refusals ---- */
 
 static void refused(const struct points *points, const char *word, const char *other)
@@ -562,8 +579,8 @@ static void test_refusals(void)
 }
 
 static const struct test_case CASES[] = {
-    TEST(test_exact),  TEST(test_noisy), TEST(test_coverage), TEST(test_gemm_coverage), TEST(test_doubt),
-    TEST(test_curves), TEST(test_host),  TEST(test_on_host),  TEST(test_refusals),
+    TEST(test_exact),  TEST(test_noisy), TEST(test_coverage), TEST(test_gemm_coverage),  TEST(test_doubt),
+    TEST(test_curves), TEST(test_host),  TEST(test_on_host),  TEST(test_both_ways_full), TEST(test_refusals),
 };
 
 int main(int argc, char **argv)

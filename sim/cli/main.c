@@ -1,5 +1,6 @@
 /* memwall: dispatch to the commands. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,6 +52,7 @@ static int finish(enum exit_code code)
 int main(int argc, char **argv)
 {
     fill_standard_streams();
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file too large for its limit (ulimit -f) is a failed write with a message */
     heap_prepare();
     if (argc < 2) {
         print_help(stderr);

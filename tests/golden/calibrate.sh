@@ -266,6 +266,22 @@ assert isinstance(a["missing"], list) and isinstance(a["left_out"], list)
 PY
 expect "  one JSON document with constants, residuals, what is missing" $?
 
+# ---- --points is somebody's file ----
+run 1 calibrate --executor sim --base toy-2gpu --out one.json --points one.json
+complains "is the machine file of --out"
+printf 'no newline' >diary
+run 1 calibrate --executor sim --base toy-2gpu --out one.json --points diary
+complains "does not begin as a file of points does"
+run 1 calibrate --executor sim --base toy-2gpu --out one.json --points diary --fresh
+[ "$(cat diary)" = "no newline" ]
+expect "  a file that holds no points is left as it is" $?
+mkfifo pipe
+run 1 calibrate --executor sim --base toy-2gpu --out one.json --points pipe
+complains "is not a regular file"
+(ulimit -f 8; exec "$binary" calibrate --executor sim --base toy-2gpu --out one.json --quiet 2>limited)
+[ $? = 3 ] && grep -q "File too large" limited
+expect "  a limit on the size of files ends in a message" $?
+
 # ---- too little ----
 (head -n 1 whole.json.points.jsonl; grep '"class":"gemm"' whole.json.points.jsonl | head -n 3) >few.jsonl
 run 1 calibrate --from few.jsonl --base toy-2gpu --out few.json

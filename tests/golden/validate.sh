@@ -103,6 +103,15 @@ complains "above --limit"
 run 2 run "$folder/unfit.json" --executor host --json
 holds '"fits": false'
 
+# gnuplot exits with 0 on a full disk: no half picture may stay.
+mkdir "$folder/bin"
+printf '#!/bin/sh\necho "<svg>" >agreement.svg.tmp\n: >agreement.png.tmp\n' >"$folder/bin/gnuplot"
+chmod +x "$folder/bin/gnuplot"
+PATH="$folder/bin:$PATH" run 0 validate "$folder/tiny.json" --executor sim --out "$folder/full"
+complains "gnuplot failed on a plot"
+[ -s "$folder/full/validation.json" ] && [ ! -e "$folder/full/agreement.svg" ] && [ ! -e "$folder/full/agreement.png" ]
+expect "no half picture" $?
+
 # Interrupted: what was measured is told.
 "$binary" validate "$folder/tiny.json" --executor host --steps 1024 --set training.global_batch=64 >"$folder/out" 2>"$folder/err" &
 child=$!

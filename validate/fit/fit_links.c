@@ -245,11 +245,14 @@ static enum status fit_one_direction(struct fitter *fitter, struct host_links *l
     return STATUS_OK;
 }
 
+/* Both ways carry at most the sum of each. A little below it: numbers are rounded to six digits or more, each by itself, and none may come out above. */
+static const double BELOW_SUM = 1 - 2e-5;
+
 static enum status fit_both_directions(struct fitter *fitter, struct host_links *links)
 {
     struct fit_line_constants constants = { 0 };
     struct fit_set set;
-    double most = links->rates[0] + links->rates[1];
+    double most = BELOW_SUM * (links->rates[0] + links->rates[1]);
     TRY(one_way(fitter, (struct copy_key){ COPY_BOTH, false }, 2 * links->peak, links->latency_s, &set, &constants));
     if (set.count == 0) {
         fit_missing(fitter, "copies both ways at once: none: the links' both_GBps");
