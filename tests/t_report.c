@@ -550,9 +550,8 @@ static void test_text_table(void)
 {
     struct text_table table = { .column_count = 3, .right = 1u << 1, .last_width = 12 };
     struct strbuf out = { 0 };
-    static const char *const cells[] = {
-        "name", "bytes", "what", "a", "12", "one two three four", "long\nname", "3", "\033x"
-    };
+    static const char *const cells[] = { "name",       "bytes", "what", "a", "12", "one two three four",
+                                         "long\nname", "3",     "\033x" };
     for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
         text_table_cell(&table, "%s", cells[i]);
     }
