@@ -174,7 +174,7 @@ static void test_not_files(void)
     EXPECT_PART(message_of("tests/bad_input/no_such_file.json", "scenario_", text), "no_such_file.json");
     EXPECT_PART(message_of("tests/bad_input", "scenario_", text), "tests/bad_input");
     EXPECT_PART(message_of("tests/bad_input/", "model_", text), "is a folder");
-    EXPECT_PART(message_of("", "scenario_", text), "No such file");
+    EXPECT_PART(message_of("", "scenario_", text), "the name of a file is empty");
     EXPECT_PART(message_of("/dev/zero", "scenario_", text), "larger than"); /* within the second of message_of */
     EXPECT_PART(message_of("/dev/zero", "model_", text), "larger than");
 }
