@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "plots/agreement.h"
 #include "sim/base/check.h"
@@ -62,10 +63,13 @@ enum status agreement_files_write(const struct agreement_files *files, struct er
     agreement_print_csv(files->agreement, files->simulated->schedule, &out);
     TRY(write_text(files, "ops.csv", &out, error));
     TRY(files_trace(path_of(files, "trace.simulated.json.gz", path), files->simulated, error));
-    if (files->measured != NULL) {
+    (void)path_of(files, "trace.measured.json.gz", path);
+    if (files->measured == NULL) {
+        (void)unlink(path); /* an earlier run's would pass for this one's */
+    } else {
         struct result_input measured = *files->simulated;
         measured.timeline = files->measured;
-        TRY(files_trace(path_of(files, "trace.measured.json.gz", path), &measured, error));
+        TRY(files_trace(path, &measured, error));
     }
     return draw(files, error);
 }

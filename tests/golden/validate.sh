@@ -112,8 +112,10 @@ complains "gnuplot failed on a plot"
 [ -s "$folder/full/validation.json" ] && [ ! -e "$folder/full/agreement.svg" ] && [ ! -e "$folder/full/agreement.png" ]
 expect "no half picture" $?
 
-# Interrupted: what was measured is told.
-"$binary" validate "$folder/tiny.json" --executor host --steps 1024 --set training.global_batch=64 >"$folder/out" 2>"$folder/err" &
+# Interrupted: what was measured is told, and no earlier run's timeline stays beside it.
+mkdir "$folder/cut"
+echo earlier >"$folder/cut/trace.measured.json.gz"
+"$binary" validate "$folder/tiny.json" --executor host --steps 1024 --set training.global_batch=64 --out "$folder/cut" >"$folder/out" 2>"$folder/err" &
 child=$!
 for _ in $(seq 200); do
     grep -q "^step 2 " "$folder/err" && break
@@ -125,4 +127,6 @@ wait $child
 expect "exit 3 when it is interrupted" $?
 complains "steps measured before that"
 holds "step time"
+[ -s "$folder/cut/trace.simulated.json.gz" ] && [ ! -e "$folder/cut/trace.measured.json.gz" ]
+expect "no earlier run's timeline" $?
 [ "$failures" = 0 ]
