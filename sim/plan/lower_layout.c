@@ -14,7 +14,7 @@ static uint32_t last_position(const struct lowering *l)
 
 static enum layer_kind kind_at(const struct lowering *l, uint32_t position)
 {
-    return position == 0 ? LAYER_EMBEDDING : position == last_position(l) ? LAYER_HEAD : LAYER_TRANSFORMER;
+    return plan_position_kind(l->request->model, position);
 }
 
 /* The layout of a position: an old one, or the next. */
@@ -101,7 +101,7 @@ struct rank_layout *lowering_rank_layout(const struct lowering *l, const struct 
 
 uint32_t lowering_position(const struct lowering *l, const struct lower_layer *layer)
 {
-    return layer->kind == LAYER_EMBEDDING ? 0 : layer->kind == LAYER_HEAD ? last_position(l) : layer->model_index + 1;
+    return (uint32_t)plan_position_of(l->request->model, layer->kind, layer->model_index);
 }
 
 uint32_t lowering_first_position(const struct lowering *l, uint32_t virtual_stage)

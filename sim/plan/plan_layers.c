@@ -40,12 +40,19 @@ struct plan_layer plan_layer_of(const struct plan *plan, const struct model *mod
     return transformer_layer(plan, kind == LAYER_EMBEDDING ? 0 : model->layers - 1);
 }
 
+enum layer_kind plan_position_kind(const struct model *model, int64_t position)
+{
+    return position == 0 ? LAYER_EMBEDDING : position == model->layers + 1 ? LAYER_HEAD : LAYER_TRANSFORMER;
+}
+
+int64_t plan_position_of(const struct model *model, enum layer_kind kind, int64_t index)
+{
+    return kind == LAYER_EMBEDDING ? 0 : kind == LAYER_HEAD ? model->layers + 1 : index + 1;
+}
+
 struct plan_layer plan_layer_at(const struct plan *plan, const struct model *model, int64_t position)
 {
-    enum layer_kind kind = position == 0                   ? LAYER_EMBEDDING
-                           : position == model->layers + 1 ? LAYER_HEAD
-                                                           : LAYER_TRANSFORMER;
-    return plan_layer_of(plan, model, kind, position - 1);
+    return plan_layer_of(plan, model, plan_position_kind(model, position), position - 1);
 }
 
 bool plan_layer_equal(const struct plan_layer *a, const struct plan_layer *b)

@@ -29,6 +29,8 @@ struct plan_layer plan_layer_of(const struct plan *plan, const struct model *mod
                                 int64_t index);
 /* Layers in model order with both ends: position 0 is the embedding, 1 to model.layers the transformer layers, model.layers + 1 the head. */
 struct plan_layer plan_layer_at(const struct plan *plan, const struct model *model, int64_t position);
+enum layer_kind plan_position_kind(const struct model *model, int64_t position);
+int64_t plan_position_of(const struct model *model, enum layer_kind kind, int64_t index);
 /* Whether any layer is split otherwise than tensor, data, zero_stage say (by strided tensor groups too). */
 bool plan_is_mixed(const struct plan *plan, const struct model *model);
 /* "tensor 2 x data 4, ZeRO 3, data consecutive" in `text` of PLAN_LAYER_TEXT_BYTES. */

@@ -11,7 +11,7 @@ static int64_t last_position(const struct explainer *e)
 
 static enum layer_kind kind_at(const struct explainer *e, int64_t position)
 {
-    return position == 0 ? LAYER_EMBEDDING : position == last_position(e) ? LAYER_HEAD : LAYER_TRANSFORMER;
+    return plan_position_kind(&e->from->scenario->model, position);
 }
 
 /* The same shape as the lowering uses (sim/plan/lower_layout.c). */

@@ -4,15 +4,14 @@
 #include <math.h>
 
 #include "sim/ir/builder.h"
+#include "sim/plan/plan_layers.h"
 
 /* Layers whose states visit the device at once: one is updated while the next comes and the one before goes. */
 enum { VISITORS = 2 };
 
 int64_t mpress_position(const struct lowering *lowering, const struct lower_layer *layer)
 {
-    return layer->kind == LAYER_EMBEDDING ? 0
-           : layer->kind == LAYER_HEAD    ? lower_input(lowering)->model->layers + 1
-                                          : (int64_t)layer->model_index + 1;
+    return plan_position_of(lower_input(lowering)->model, layer->kind, layer->model_index);
 }
 
 double mpress_stripe_bytes(const struct tensor_move *move, double bytes, uint32_t i)
