@@ -273,7 +273,11 @@ static void test_refusals(void)
            "7");
     refuse("mpress",
            PIPE "{" MOVE("\"activation\", \"layers\": [1, 1], \"to\": \"devices\", \"stripes\": [{\"stage\": 1}]"),
-           "lies on stage 1, which holds these layers itself");
+           "a stripe of layers 1 to 1 lies on stage 1, which holds these layers itself");
+    refuse("mpress",
+           PIPE
+           "{" MOVE("\"optimizer\", \"layers\": \"embedding\", \"to\": \"devices\", \"stripes\": [{\"stage\": 0}]"),
+           "a stripe of the embedding lies on stage 0, which holds it itself");
     refuse("mpress",
            PIPE "{" MOVE("\"activation\", \"layers\": [0, 3], \"to\": \"host\"}, {\"tensor\": \"activation\","
                          " \"layers\": [3, 4], \"to\": \"recompute\""),

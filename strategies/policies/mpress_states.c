@@ -28,14 +28,23 @@ double mpress_stripe_bytes(const struct tensor_move *move, double bytes, uint32_
 
 bool mpress_check_stripes(struct lowering *lowering, const struct tensor_move *move)
 {
+    uint32_t own = lower_stage(lowering);
     for (uint32_t i = 0; i < move->stripe_count; i++) {
-        if (move->stripes[i].stage == (int64_t)lower_stage(lowering)) {
+        if (move->stripes[i].stage != (int64_t)own) {
+            continue;
+        }
+        enum layer_kind kind = plan_position_kind(lower_input(lowering)->model, move->first);
+        if (kind == LAYER_TRANSFORMER) {
             lower_fail(lowering, STATUS_BAD_INPUT,
                        "plan.moves: a stripe of layers %" PRId64 " to %" PRId64
                        " lies on stage %u, which holds these layers itself; name another stage",
-                       move->first - 1, move->last - 1, lower_stage(lowering));
-            return false;
+                       move->first - 1, move->last - 1, own);
+        } else {
+            lower_fail(lowering, STATUS_BAD_INPUT,
+                       "plan.moves: a stripe of the %s lies on stage %u, which holds it itself; name another stage",
+                       layer_kind_word(kind), own);
         }
+        return false;
     }
     return true;
 }
