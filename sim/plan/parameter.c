@@ -16,6 +16,26 @@ void parameters_defaults(const struct parameter *table, uint32_t count, struct p
     }
 }
 
+enum status parameters_read_plug_in(const struct json *parent, const char *key, const char *fallback, const char **name,
+                                    struct json *object, struct json *name_at, struct error *error)
+{
+    *name = fallback;
+    *object = (struct json){ 0 };
+    TRY(json_any_optional(parent, key, name_at, error));
+    if (name_at->node == NULL) {
+        return STATUS_OK;
+    }
+    if (json_type(name_at) == JSON_STRING) {
+        return json_as_string(name_at, name, error);
+    }
+    if (json_type(name_at) != JSON_OBJECT) {
+        return json_error(name_at, error, "expected a name, or an object with \"name\" and parameters; found %s",
+                          json_type_word(json_type(name_at)));
+    }
+    *object = *name_at;
+    return json_string(object, "name", name, error);
+}
+
 static enum status read_word(const struct parameter *parameter, const struct json *object, double *value,
                              struct error *error)
 {

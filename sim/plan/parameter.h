@@ -27,6 +27,9 @@ struct parameter_values {
     double value[PARAMETERS_MAX];
 };
 
+/* A plug-in is a name, or an object of "name" and parameters. Sets *name, the cursor where it stands and that of the object (node NULL when only a name). Absent: `fallback`, no nodes. */
+enum status parameters_read_plug_in(const struct json *parent, const char *key, const char *fallback, const char **name,
+                                    struct json *object, struct json *name_at, struct error *error);
 /* Read every key of `object` except those in `ignore` (NULL-terminated, may be NULL) against the table; absent ones take their default; unknown ones are errors with the nearest name. `object->node` may be NULL: all defaults. */
 enum status parameters_read(const struct parameter *table, uint32_t count, const struct json *object,
                             const char *const *ignore, struct parameter_values *values, struct error *error);

@@ -192,8 +192,7 @@ static enum status check_order(const struct plan *plan, struct error *error)
     return STATUS_OK;
 }
 
-/* Sum of the boundaries, and no stage without layers. */
-static enum status check_stages(const struct plan *plan, const struct model *model, struct error *error)
+enum status plan_check_stages(const struct plan *plan, const struct model *model, struct error *error)
 {
     int64_t stages = plan_model_stages(plan), sum = 0;
     for (int64_t i = 0; i < stages; i++) {
@@ -210,6 +209,11 @@ static enum status check_stages(const struct plan *plan, const struct model *mod
         return REFUSE(error, "$.plan.stage_layers", "the stages hold %" PRId64 " layers together, %s has %" PRId64, sum,
                       model->name, model->layers);
     }
+    return STATUS_OK;
+}
+
+static enum status check_recompute(const struct plan *plan, const struct model *model, struct error *error)
+{
     for (int64_t i = 0; i < model->layers; i++) {
         if (plan->recompute[i] >= RECOMPUTE_MODE_COUNT) {
             return REFUSE(error, "$.recompute", "layer %" PRId64 " has the unknown recompute mode %d", i,
@@ -244,7 +248,11 @@ enum status plan_check(const struct plan *plan, const struct model *model, struc
     TRY(check_order(plan, error));
     TRY(plan_layers_check(plan, model, error));
     TRY(plan_moves_check(plan, model, error));
-    return plan->stage_layers == NULL ? STATUS_OK : check_stages(plan, model, error);
+    if (plan->stage_layers == NULL) {
+        return STATUS_OK;
+    }
+    TRY(plan_check_stages(plan, model, error));
+    return check_recompute(plan, model, error);
 }
 
 static void print_plug_in(struct json_writer *w, const char *key, const char *name, const struct parameter *table,

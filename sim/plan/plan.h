@@ -83,6 +83,9 @@ struct plan {
  * and a plan share. */
 enum status plan_check(const struct plan *plan, const struct model *model, struct error *error);
 
+/* The part of it that speaks of stage_layers: every stage holds layers, all together those of the model. */
+enum status plan_check_stages(const struct plan *plan, const struct model *model, struct error *error);
+
 /* Stages of the model that boundaries divide: pipeline * virtual_stages, of one model copy. */
 int64_t plan_model_stages(const struct plan *plan);
 

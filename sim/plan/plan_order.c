@@ -170,16 +170,12 @@ enum status plan_order_schedule(struct plan *plan, const struct json *parallel, 
                                 struct error *error)
 {
     static const char *const keys[] = { "name", "forward", "backward", "weight_gradient", "limits", "hop" };
-    struct json at = { 0 };
+    struct json at = { 0 }, object;
+    const char *name;
     struct order_table table;
-    if (strcmp(plan->order, "auto") != 0) {
-        return STATUS_OK;
-    }
-    TRY(json_any_optional(parallel, "pipeline_order", &at, error));
-    if (json_type(&at) == JSON_STRING) {
-        at.node = NULL; /* a bare name: all defaults */
-    } else {
-        TRY(json_known_keys(&at, keys, sizeof keys / sizeof keys[0], error));
+    TRY(parameters_read_plug_in(parallel, "pipeline_order", "auto", &name, &object, &at, error));
+    if (object.node != NULL) {
+        TRY(json_known_keys(&object, keys, sizeof keys / sizeof keys[0], error));
     }
     if (plan->pipeline * plan->micro_batches > AUTO_PASSES_MAX) {
         return json_error(parallel, error,
@@ -191,7 +187,7 @@ enum status plan_order_schedule(struct plan *plan, const struct json *parallel, 
     if (numbers == NULL) {
         return no_memory(error);
     }
-    TRY(make_steps(plan, &at, numbers, &table, error));
+    TRY(make_steps(plan, &object, numbers, &table, error)); /* a bare name: all defaults */
     return adopt(plan, &table, arena, error);
 }
 
@@ -201,18 +197,9 @@ enum status plan_order_read(struct plan *plan, const struct json *parallel, stru
 {
     static const char *const NAME_KEY[] = { "name", NULL };
     struct error inner = { 0 };
-    struct json at = { 0 }, object = { 0 };
-    const char *name = "1f1b";
-    TRY(json_any_optional(parallel, "pipeline_order", &at, error));
-    if (at.node != NULL && json_type(&at) == JSON_OBJECT) {
-        object = at;
-        TRY(json_string(&object, "name", &name, error));
-    } else if (at.node != NULL && json_type(&at) == JSON_STRING) {
-        TRY(json_as_string(&at, &name, error));
-    } else if (at.node != NULL) {
-        return json_error(&at, error, "expected a name, or an object with \"name\" and parameters; found %s",
-                          json_type_word(json_type(&at)));
-    }
+    struct json at = { 0 }, object;
+    const char *name;
+    TRY(parameters_read_plug_in(parallel, "pipeline_order", "1f1b", &name, &object, &at, error));
     if (own_name(name) == NULL) {
         const struct pipeline_order *order = registry_order(name, &inner);
         if (order == NULL) {

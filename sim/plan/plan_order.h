@@ -24,7 +24,7 @@ void plan_order_use(struct plan *plan, const struct pipeline_order *order);
 
 /* Reads "pipeline_order" of the object `parallel` (its node may be NULL): name, parameters, own steps. `arena` owns them. The steps of `auto` come with plan_order_schedule. */
 enum status plan_order_read(struct plan *plan, const struct json *parallel, struct arena *arena, struct error *error);
-/* The steps of `auto`, once stages, their layers and micro-batches are known. Nothing to do for other orders. */
+/* The steps of a plan whose order is `auto`, once stages, their layers and micro-batches are known. */
 enum status plan_order_schedule(struct plan *plan, const struct json *parallel, struct arena *arena,
                                 struct error *error);
 /* Whether the plan is of the size that its own steps are for; STATUS_BAD_INPUT names the key to change, and how. */

@@ -17,27 +17,6 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "out of memory reading a plan");
 }
 
-/* A plug-in is a name, or an object of its name and parameters. Sets *name and the object cursor (node NULL when only a name). `text` NULL: the default. */
-static enum status read_plug_in(const struct json *parent, const char *key, const char *fallback, const char **name,
-                                struct json *object, struct json *name_at, struct error *error)
-{
-    *name = fallback;
-    *object = (struct json){ 0 };
-    TRY(json_any_optional(parent, key, name_at, error));
-    if (name_at->node == NULL) {
-        return STATUS_OK;
-    }
-    if (json_type(name_at) == JSON_STRING) {
-        return json_as_string(name_at, name, error);
-    }
-    if (json_type(name_at) != JSON_OBJECT) {
-        return json_error(name_at, error, "expected a name, or an object with \"name\" and parameters; found %s",
-                          json_type_word(json_type(name_at)));
-    }
-    *object = *name_at;
-    return json_string(object, "name", name, error);
-}
-
 static const char *const NAME_KEY[] = { "name", NULL };
 
 static void keep_word(char word[PLAN_WORD_BYTES], const char *name)
@@ -50,7 +29,7 @@ static enum status read_policy(struct plan *plan, const struct json *root, struc
     struct error inner = { 0 };
     struct json object, at = { 0 };
     const char *name;
-    TRY(read_plug_in(root, "memory_policy", "resident", &name, &object, &at, error));
+    TRY(parameters_read_plug_in(root, "memory_policy", "resident", &name, &object, &at, error));
     const struct memory_policy *policy = registry_policy(name, &inner);
     if (policy == NULL) {
         return json_error(&at, error, "%s", inner.message);
@@ -230,6 +209,23 @@ static enum status read_stages(struct plan *plan, const struct model *model, con
     return plan_moves_read(plan, model, &section, arena, error);
 }
 
+/* Its times are those of the stages' layers. */
+static enum status schedule_auto(struct plan *plan, const struct model *model, const struct json *root,
+                                 struct arena *arena, struct error *error)
+{
+    struct json parallel;
+    TRY(json_object_optional(root, "parallel", &parallel, error));
+    if (plan->virtual_stages != 1) {
+        return json_error(&parallel, error,
+                          "virtual_stages is %" PRId64 ": pipeline_order \"auto\" makes orders of one chunk a device, "
+                          "allowed is 1",
+                          plan->virtual_stages);
+    }
+    TRY(read_stages(plan, model, root, arena, error));
+    TRY(plan_check_stages(plan, model, error));
+    return plan_order_schedule(plan, &parallel, arena, error);
+}
+
 /* plan_check knows paths, not files: follow "$.a.b[2]" from the root for the file and the line; of the longest part that exists. */
 static void locate(const struct json *root, struct error *error)
 {
@@ -269,20 +265,13 @@ enum status plan_read(struct plan *plan, const struct model *model, const struct
     TRY(json_word_or(root, "detail", details, 3, DETAIL_LAYER, &detail, error));
     TRY(json_bool_or(root, "fold", true, &plan->fold, error));
     plan->detail = (enum plan_detail)detail;
+    enum status status = STATUS_OK;
     if (strcmp(plan->order, "auto") == 0 && plan->micro_batches > 0) {
-        struct json parallel;
-        TRY(json_object_optional(root, "parallel", &parallel, error));
-        if (plan->virtual_stages != 1) {
-            return json_error(&parallel, error,
-                              "virtual_stages is %" PRId64
-                              ": pipeline_order \"auto\" makes orders of one chunk a device, "
-                              "allowed is 1",
-                              plan->virtual_stages);
-        }
-        TRY(read_stages(plan, model, root, arena, error)); /* its times are those of the stages' layers */
-        TRY(plan_order_schedule(plan, &parallel, arena, error));
+        status = schedule_auto(plan, model, root, arena, error);
     }
-    enum status status = plan_check(plan, model, error); /* degrees first: the number of stages depends on them */
+    if (status == STATUS_OK) {
+        status = plan_check(plan, model, error); /* degrees first: the number of stages depends on them */
+    }
     if (status == STATUS_OK) {
         TRY(read_stages(plan, model, root, arena, error));
         status = plan_check(plan, model, error);

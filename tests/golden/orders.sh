@@ -70,6 +70,7 @@ refuses 'needs its steps: {"name": "steps", "stages": \["F0 B0"\]}' $order=steps
 refuses 'expected a string' "$order={\"name\":\"steps\",\"stages\":[1]}"
 refuses '2 numbers for 4 stages: give one for all, or one each' "$order={\"name\":\"auto\",\"limits\":[1,2]}"
 refuses 'unknown key "limit".*did you mean "limits"' "$order={\"name\":\"auto\",\"limit\":2}"
+refuses 'stage_layers\[1\]: stage 1 has 0 layers: every stage needs at least 1' $order=auto 'plan.stage_layers=[16,0,0,0]'
 refuses 'or your own steps: file, steps, auto' $order=zb-x
 
 # ---- what goes with what ----
