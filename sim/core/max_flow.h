@@ -1,4 +1,4 @@
-/* Maximum flow, which is the minimum cut: Dinic's algorithm, O(V^2 E) at worst, near O(E sqrt(V)) on the shallow networks of this program.
+/* Maximum flow, which is the minimum cut: Dinic's algorithm, O(V^2 E) at worst.
  *
  *     const struct flow_edge edges[] = { { 0, 1, 5 }, { 1, 2, 3 } };
  *     TRY(max_flow(3, edges, 2, 0, 2, &flow, error));      // 3

@@ -13,7 +13,7 @@
  * `least` is sound, and exact where one queue decides: the bytes that surely live while one op runs that takes time, at the op that has most (to find the smallest peak in general is register
  * allocation, NP-hard).
  *
- * Time: one cut a space, and ops times its buffers; 2 s at 27,000 ops and 31,000 buffers. Memory: ops times queues. */
+ * Time: one cut a space, and ops times its buffers. Memory: ops times queues. */
 #ifndef MEMWALL_IR_PEAK_RANGE_H
 #define MEMWALL_IR_PEAK_RANGE_H
 
@@ -23,7 +23,7 @@ struct peak_range {
     uint64_t least_bytes, most_bytes; /* as space_use.peak_bytes: copies and spaces inside counted */
 };
 
-/* Ops times buffers at most; about what a real executor runs in minutes. */
+/* Ops times buffers at most: each op asks each buffer of a space once. */
 #define PEAK_RANGE_WORK_MAX (UINT64_C(1) << 30)
 
 /* `ranges` has room for space_count. The schedule is verified (sched_verify). STATUS_LIMIT: larger than PEAK_RANGE_WORK_MAX; STATUS_NO_MEMORY. */

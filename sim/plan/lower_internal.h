@@ -227,10 +227,6 @@ enum status lowering_walk(struct lowering *l);
 /* The queue towards a peer, made at first use. */
 uint32_t lowering_lane(struct lowering *l, enum lane_kind kind, uint32_t peer_stage);
 
-/* lower_optimizer.c */
-uint32_t lowering_memory_kernel(struct lowering *l, enum kernel_class kernel_class, double read, double written,
-                                uint32_t launches, enum op_phase phase);
-
 /* lower_data.c: data parallelism and ZeRO */
 uint32_t lowering_gather(struct lowering *l, const struct lower_layer *layer, bool backward);
 /* The weights of a layer's pass: gathers them when they are not. `*release`: to be released after the pass, or SCHED_NONE. */
@@ -243,7 +239,9 @@ void lowering_finish_data(struct lowering *l); /* end of the step: what is still
 void lowering_gradient_done(struct lowering *l, const struct lower_pass *pass, uint32_t after_op);
 void lowering_flush_bucket(struct lowering *l, struct bucket *bucket);
 
-/* lower_optimizer.c: the end of the step */
+/* lower_optimizer.c: both ends of the step */
+uint32_t lowering_memory_kernel(struct lowering *l, enum kernel_class kernel_class, double read, double written,
+                                uint32_t launches, enum op_phase phase);
 void lowering_begin_step(struct lowering *l);
 void lowering_end_step(struct lowering *l);
 /* Asynchronous orders: the update amid the stream, and the clearing for the next one. */

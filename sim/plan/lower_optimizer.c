@@ -15,7 +15,7 @@ uint32_t lowering_memory_kernel(struct lowering *l, enum kernel_class kernel_cla
     return kernel_op(l, &kernel, phase);
 }
 
-/* Parameters whose buffers of a class lie on the device. */
+/* Parameters that this device updates. */
 static double owned_parameters(const struct lowering *l)
 {
     double sum = 0;
@@ -33,8 +33,7 @@ static void clear_gradients(struct lowering *l)
         bytes += layer->gradient != SCHED_NONE ? (double)layer->gradient_bytes : 0;
     }
     if (bytes > 0) {
-        struct kernel clear = kernel_of_traffic(KERNEL_ELEMENTWISE, 0, bytes, 1);
-        kernel_op(l, &clear, PHASE_OPTIMIZER);
+        lowering_memory_kernel(l, KERNEL_ELEMENTWISE, 0, bytes, 1, PHASE_OPTIMIZER);
     }
 }
 
@@ -99,9 +98,9 @@ static uint32_t gradient_norm(struct lowering *l)
 {
     struct rank_state *rank = l->rank;
     double bytes = owned_parameters(l) * l->request->software->gradient_bytes;
-    struct kernel norm = kernel_of_traffic(KERNEL_OPTIMIZER, bytes, 0, l->request->software->optimizer_launches);
     lower_next_depends(l, rank->last_data);
-    uint32_t op = kernel_op(l, &norm, PHASE_OPTIMIZER);
+    uint32_t op = lowering_memory_kernel(l, KERNEL_OPTIMIZER, bytes, 0, l->request->software->optimizer_launches,
+                                         PHASE_OPTIMIZER);
     if (l->request->plan->gradient_barrier == BARRIER_NONE) {
         if (rank->first->tensor != SCHED_NONE) { /* each stage has a norm of its own */
             op = lowering_collective(l, OP_ALL_REDUCE, rank->queues[QUEUE_COMPUTE], rank->first->tensor,
@@ -130,9 +129,8 @@ uint32_t lower_device_optimizer(struct lowering *l, uint32_t after_op)
     struct kernel adam =
         kernel_of_traffic(KERNEL_OPTIMIZER, state + parameters * software->gradient_bytes,
                           state + parameters * dtype_bytes(l->request->plan->precision), software->optimizer_launches);
-    adam.flops =
-        14 *
-        parameters; /* two moments, bias corrections, square root, division, weight decay: facts/hardware.md C.8 counts bytes; this only colours MFU's denominator-free report */
+    /* two moments, bias corrections, square root, division, weight decay; the bytes take longer on every GPU, and MFU counts products only */
+    adam.flops = 14 * parameters;
     if (!software->fused_optimizer) {
         adam.launches *= l->rank->layer_count * 12; /* one series of launches a parameter tensor: 12 tensors a layer */
     }

@@ -170,10 +170,7 @@ static enum status list_layers(struct lowering *l, struct rank_state *rank)
     }
     for (uint32_t chunk = 0; chunk < l->virtual_stages; chunk++) {
         uint32_t v = lowering_model_stage(l, rank->stage, chunk);
-        uint32_t model_index = 0;
-        for (uint32_t before = 0; before < v; before++) {
-            model_index += (uint32_t)plan->stage_layers[before];
-        }
+        uint32_t model_index = v == 0 ? 0 : lowering_first_position(l, v) - 1;
         uint32_t count = (uint32_t)plan->stage_layers[v] + (v == 0) + (v == last);
         rank->chunk_first_layer[chunk] = rank->layer_count;
         rank->chunk_layer_count[chunk] = count;

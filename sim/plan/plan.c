@@ -41,35 +41,29 @@ int64_t plan_model_stages(const struct plan *plan)
 
 #define REFUSE(error, path, ...) error_at(error, STATUS_BAD_INPUT, NULL, path, __VA_ARGS__)
 
-/* The nearest divisors of `whole` below and above `value` (0: none there). */
-static void nearest_divisors(int64_t whole, int64_t value, int64_t *below, int64_t *above)
+enum status plan_refuse_divisor(const char *path, const char *what, int64_t degree, const char *whole_name,
+                                int64_t whole, struct error *error)
 {
-    *below = value <= whole ? value : whole;
-    while (*below > 0 && whole % *below != 0) {
-        --*below;
+    int64_t below = degree < whole ? degree : whole, above = degree + 1;
+    while (whole % below != 0) {
+        below--;
     }
-    *above = value + 1;
-    while (*above <= whole && whole % *above != 0) {
-        ++*above;
+    while (above <= whole && above <= PLAN_DEGREE_MAX && whole % above != 0) {
+        above++;
     }
-    *above = *above > whole ? 0 : *above;
-}
-
-static enum status check_divides(const char *path, const char *what, int64_t degree, const char *whole_name,
-                                 int64_t whole, struct error *error)
-{
-    int64_t below, above;
-    if (whole % degree == 0) {
-        return STATUS_OK;
-    }
-    nearest_divisors(whole, degree, &below, &above);
-    if (above == 0) {
+    if (above > whole || above > PLAN_DEGREE_MAX) {
         return REFUSE(error, path, "%s %" PRId64 " does not divide %s (%" PRId64 "); the nearest that does is %" PRId64,
                       what, degree, whole_name, whole, below);
     }
     return REFUSE(error, path,
                   "%s %" PRId64 " does not divide %s (%" PRId64 "); the nearest that do are %" PRId64 " and %" PRId64,
                   what, degree, whole_name, whole, below, above);
+}
+
+static enum status check_divides(const char *path, const char *what, int64_t degree, const char *whole_name,
+                                 int64_t whole, struct error *error)
+{
+    return whole % degree == 0 ? STATUS_OK : plan_refuse_divisor(path, what, degree, whole_name, whole, error);
 }
 
 static enum status check_sequence(const struct plan *plan, const struct model *model, struct error *error)

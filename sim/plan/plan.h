@@ -83,6 +83,9 @@ struct plan {
  * and a plan share. */
 enum status plan_check(const struct plan *plan, const struct model *model, struct error *error);
 
+/* A degree that does not divide: refused with the nearest that do. */
+enum status plan_refuse_divisor(const char *path, const char *what, int64_t degree, const char *whole_name,
+                                int64_t whole, struct error *error);
 /* The part of it that speaks of stage_layers: every stage holds layers, all together those of the model. */
 enum status plan_check_stages(const struct plan *plan, const struct model *model, struct error *error);
 

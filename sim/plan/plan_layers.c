@@ -168,26 +168,16 @@ int64_t plan_exchange_key(const struct plan_layer *from, const struct plan_layer
 
 #define REFUSE(error, path, ...) error_at(error, STATUS_BAD_INPUT, NULL, path, __VA_ARGS__)
 
-static enum status refuse_divisor(const char *path, const char *what, const char *degree_name, int64_t degree,
-                                  const char *whole_name, int64_t whole, struct error *error)
+/* The tensor degree divides what is to be split over it. */
+static enum status check_tensor(const struct plan_layer *layer, const char *what, const char *whole_name, int64_t whole,
+                                const char *path, struct error *error)
 {
-    int64_t below = degree < whole ? degree : whole;
-    while (whole % below != 0) {
-        below--;
+    char named[PLAN_LAYER_TEXT_BYTES];
+    if (whole % layer->tensor == 0) {
+        return STATUS_OK;
     }
-    int64_t above = degree + 1;
-    while (above <= PLAN_DEGREE_MAX && whole % above != 0) {
-        above++;
-    }
-    if (above > whole || above > PLAN_DEGREE_MAX) {
-        return REFUSE(error, path,
-                      "%s: %s %" PRId64 " does not divide %s (%" PRId64 "); the nearest that does is %" PRId64, what,
-                      degree_name, degree, whole_name, whole, below);
-    }
-    return REFUSE(error, path,
-                  "%s: %s %" PRId64 " does not divide %s (%" PRId64 "); the nearest that do are %" PRId64
-                  " and %" PRId64,
-                  what, degree_name, degree, whole_name, whole, below, above);
+    snprintf(named, sizeof named, "%s: tensor", what);
+    return plan_refuse_divisor(path, named, layer->tensor, whole_name, whole, error);
 }
 
 /* tensor * data are the devices of a stage. */
@@ -199,9 +189,7 @@ static enum status check_product(const struct plan *plan, const struct plan_laye
         return REFUSE(error, path, "%s: tensor %" PRId64 ", data %" PRId64 ": allowed are 1 to %" PRId64, what,
                       layer->tensor, layer->data, PLAN_DEGREE_MAX);
     }
-    if (group % layer->tensor != 0) {
-        return refuse_divisor(path, what, "tensor", layer->tensor, "the devices of a stage", group, error);
-    }
+    TRY(check_tensor(layer, what, "the devices of a stage", group, path, error));
     if (layer->tensor * layer->data != group) {
         return REFUSE(error, path,
                       "%s: tensor %" PRId64 " x data %" PRId64 " = %" PRId64 ", but a stage has %" PRId64
@@ -221,12 +209,8 @@ enum status plan_layer_check(const struct plan *plan, const struct model *model,
     if (layer->zero_stage < 0 || layer->zero_stage > 3) {
         return REFUSE(error, path, "%s: zero_stage is %" PRId64 ": allowed is 0 to 3", what, layer->zero_stage);
     }
-    if (model->heads % t != 0) {
-        return refuse_divisor(path, what, "tensor", t, "the model's heads", model->heads, error);
-    }
-    if (model->ffn % t != 0) {
-        return refuse_divisor(path, what, "tensor", t, "the model's ffn", model->ffn, error);
-    }
+    TRY(check_tensor(layer, what, "the model's heads", model->heads, path, error));
+    TRY(check_tensor(layer, what, "the model's ffn", model->ffn, path, error));
     if (model->kv_heads % t != 0 && t % model->kv_heads != 0) {
         return REFUSE(error, path,
                       "%s: tensor %" PRId64 " neither divides the model's kv_heads (%" PRId64

@@ -49,7 +49,7 @@ const struct tensor_move *plan_moves_find(const struct plan *plan, enum tensor_m
  * the path of the key. */
 enum status plan_moves_check(const struct plan *plan, const struct model *model, struct error *error);
 
-/* Of the section "plan" of a scenario or plan file. `stages`: of the plan. Arrays and words are made in `arena`. */
+/* Of the section "plan" of a scenario or plan file, once the degrees are read. Arrays and words are made in `arena`. */
 enum status plan_moves_read(struct plan *plan, const struct model *model, const struct json *section,
                             struct arena *arena, struct error *error);
 /* Into the open object "plan"; nothing where there is nothing to say. */
