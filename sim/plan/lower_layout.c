@@ -38,22 +38,8 @@ static uint32_t find_layout(struct lowering *l, uint32_t position)
 static enum status build_graphs(struct lowering *l, struct layout *layout)
 {
     const struct lower_request *request = l->request;
-    const struct plan *plan = request->plan;
-    struct layer_shape shape = {
-        .micro_batch = plan->micro_batch * plan->data / layout->split.data,
-        .sequence = plan->sequence_length,
-        .tensor = layout->split.tensor,
-        .sequence_parallel = plan->sequence_parallel,
-        .context = plan->context,
-        .dtype = plan->precision,
-        .padded_vocab = model_padded_vocab(request->model, layout->split.tensor, request->software->vocab_multiple),
-        .flash_attention = request->software->flash_attention,
-        .fused_kernels = request->software->fused_kernels,
-        .separate_backward_weight = request->order->splits_backward,
-        .selective_ops = request->software->selective_ops,
-        .loss = request->software->loss,
-        .gradient_bytes = (int64_t)request->software->gradient_bytes,
-    };
+    const struct layer_shape shape = plan_layer_shape(request->plan, request->model, request->software, &layout->split,
+                                                      request->order->splits_backward);
     layout->built[LAYER_TRANSFORMER] = true; /* what goes over a boundary is its input, also at the ends */
     for (uint32_t kind = 0; kind < LAYER_KIND_COUNT; kind++) {
         if (layout->built[kind]) {

@@ -76,6 +76,26 @@ bool plan_is_mixed(const struct plan *plan, const struct model *model)
     return false;
 }
 
+struct layer_shape plan_layer_shape(const struct plan *plan, const struct model *model, const struct software *software,
+                                    const struct plan_layer *split, bool splits_backward)
+{
+    return (struct layer_shape){
+        .micro_batch = plan->micro_batch * plan->data / split->data,
+        .sequence = plan->sequence_length,
+        .tensor = split->tensor,
+        .sequence_parallel = plan->sequence_parallel,
+        .context = plan->context,
+        .dtype = plan->precision,
+        .padded_vocab = model_padded_vocab(model, split->tensor, software->vocab_multiple),
+        .flash_attention = software->flash_attention,
+        .fused_kernels = software->fused_kernels,
+        .separate_backward_weight = splits_backward,
+        .selective_ops = software->selective_ops,
+        .loss = software->loss,
+        .gradient_bytes = (int64_t)software->gradient_bytes,
+    };
+}
+
 const char *plan_layer_text(const struct plan_layer *layer, char *text)
 {
     snprintf(text, PLAN_LAYER_TEXT_BYTES, "tensor %" PRId64 " x data %" PRId64 ", ZeRO %" PRId64 "%s", layer->tensor,

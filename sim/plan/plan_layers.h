@@ -20,6 +20,7 @@
 #ifndef MEMWALL_PLAN_PLAN_LAYERS_H
 #define MEMWALL_PLAN_PLAN_LAYERS_H
 
+#include "hw_models/software.h"
 #include "sim/base/json_write.h"
 #include "sim/model/layer.h"
 #include "sim/plan/plan.h"
@@ -33,6 +34,9 @@ enum layer_kind plan_position_kind(const struct model *model, int64_t position);
 int64_t plan_position_of(const struct model *model, enum layer_kind kind, int64_t index);
 /* Whether any layer is split otherwise than tensor, data, zero_stage say (by strided tensor groups too). */
 bool plan_is_mixed(const struct plan *plan, const struct model *model);
+/* What layer_graph_build is asked for such a layer on this software. `splits_backward`: of the order. */
+struct layer_shape plan_layer_shape(const struct plan *plan, const struct model *model, const struct software *software,
+                                    const struct plan_layer *split, bool splits_backward);
 /* "tensor 2 x data 4, ZeRO 3, data consecutive" in `text` of PLAN_LAYER_TEXT_BYTES. */
 enum { PLAN_LAYER_TEXT_BYTES = 96 };
 const char *plan_layer_text(const struct plan_layer *layer, char *text);

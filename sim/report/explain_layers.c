@@ -14,28 +14,12 @@ static enum layer_kind kind_at(const struct explainer *e, int64_t position)
     return plan_position_kind(&e->from->scenario->model, position);
 }
 
-/* The same shape as the lowering uses (sim/plan/lower_layout.c). */
 static enum status build_graph(struct explainer *e, struct explain_split *split, enum layer_kind kind,
                                struct error *error)
 {
     const struct scenario *scenario = e->from->scenario;
-    const struct plan *plan = &scenario->plan;
-    const struct software *software = &scenario->software;
-    const struct layer_shape shape = {
-        .micro_batch = plan->micro_batch * plan->data / split->split.data,
-        .sequence = plan->sequence_length,
-        .tensor = split->split.tensor,
-        .sequence_parallel = plan->sequence_parallel,
-        .context = plan->context,
-        .dtype = plan->precision,
-        .padded_vocab = model_padded_vocab(&scenario->model, split->split.tensor, software->vocab_multiple),
-        .flash_attention = software->flash_attention,
-        .fused_kernels = software->fused_kernels,
-        .separate_backward_weight = e->order->splits_backward,
-        .selective_ops = software->selective_ops,
-        .loss = software->loss,
-        .gradient_bytes = (int64_t)software->gradient_bytes,
-    };
+    const struct layer_shape shape = plan_layer_shape(&scenario->plan, &scenario->model, &scenario->software,
+                                                      &split->split, e->order->splits_backward);
     if (split->built[kind]) {
         return STATUS_OK;
     }

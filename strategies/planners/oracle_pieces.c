@@ -8,6 +8,7 @@
 #include "sim/base/check.h"
 #include "sim/engine/collective_cost.h"
 #include "sim/engine/kernel_cost.h"
+#include "sim/plan/plan_layers.h"
 
 enum { USES_MAX = 4096 };
 
@@ -361,21 +362,12 @@ enum status pieces_layers_in(struct pieces *p, const struct piece_group *tensor,
             return STATUS_OK;
         }
     }
-    const struct software *software = &p->scenario->software;
-    const struct layer_shape shape = {
-        .micro_batch = micro_batch,
-        .sequence = p->scenario->plan.sequence_length,
-        .tensor = tensor->count,
-        .sequence_parallel = sequence_parallel,
-        .context = 1,
-        .dtype = p->scenario->plan.precision,
-        .padded_vocab = model_padded_vocab(&p->scenario->model, tensor->count, software->vocab_multiple),
-        .flash_attention = software->flash_attention,
-        .fused_kernels = software->fused_kernels,
-        .selective_ops = software->selective_ops,
-        .loss = software->loss,
-        .gradient_bytes = (int64_t)software->gradient_bytes,
-    };
+    const struct scenario *scenario = p->scenario;
+    const struct plan_layer split = { .tensor = tensor->count, .data = 1 };
+    struct layer_shape shape = plan_layer_shape(&scenario->plan, &scenario->model, &scenario->software, &split, false);
+    shape.micro_batch = micro_batch;
+    shape.sequence_parallel = sequence_parallel;
+    shape.context = 1;
     TRY(array_reserve(&p->layers, 1, error));
     struct piece_layers *made = arena_array(&p->arena, struct piece_layers, 1);
     if (made == NULL) {
