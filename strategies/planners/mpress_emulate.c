@@ -7,7 +7,7 @@
 #include "sim/base/units.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
-#include "sim/plan/order.h"
+#include "sim/plan/plan_order.h"
 #include "strategies/planners/mpress_internal.h"
 #include "strategies/registry.h"
 
@@ -142,7 +142,7 @@ static enum status simulate(const struct mpress_case *c, const struct plan *plan
                                            .cluster = &scenario->cluster,
                                            .software = &scenario->software,
                                            .plan = plan,
-                                           .order = registry_order(plan->order, error),
+                                           .order = plan_order(plan, error),
                                            .policy = registry_policy(plan->policy, error) };
     CHECK(request.order != NULL && request.policy != NULL); /* the plan has been checked */
     TRY(lower_schedule(&request, s, error));
@@ -181,11 +181,8 @@ enum status mpress_emulate(struct mpress_case *c, const struct mpress_choices *c
 /* Positions of each stage in the order of its rank's layers. */
 static void find_stages(const struct mpress_case *c)
 {
-    const struct pipeline_order *order = registry_order(c->base.order, NULL);
-    const struct order_request request = { .stages = c->stages,
-                                           .micro_batches = c->micro_batches,
-                                           .virtual_stages = (uint32_t)c->base.virtual_stages,
-                                           .parameters = c->base.order_parameters };
+    const struct pipeline_order *order = plan_order(&c->base, NULL);
+    const struct order_request request = plan_order_request(&c->base);
     uint32_t count = c->stages * (uint32_t)c->base.virtual_stages, position = 0, chunk;
     for (uint32_t v = 0; v < count; v++) {
         int64_t layers = c->base.stage_layers[v] + (v == 0) + (v + 1 == count);

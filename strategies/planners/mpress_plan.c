@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/plan/plan_order.h"
 #include "strategies/planners/mpress_attempts.h"
 #include "strategies/planners/planners.h"
-#include "strategies/registry.h"
 
 enum { P_ALLOW };
 enum { ALLOW_ALL, ALLOW_RECOMPUTE, ALLOW_HOST, ALLOW_RECOMPUTE_HOST };
@@ -38,7 +38,7 @@ static const struct parameter PARAMETERS[] = {
 
 static enum status check(const struct scenario *scenario, struct error *error)
 {
-    const struct pipeline_order *order = registry_order(scenario->plan.order, error);
+    const struct pipeline_order *order = plan_order(&scenario->plan, error);
     int64_t gpus = scenario->cluster.gpus;
     if (order == NULL) {
         return STATUS_NOT_FOUND;
