@@ -166,6 +166,12 @@ enum status planner_copy_plan(struct plan *copy, const struct plan *plan, const 
     return plan_moves_copy(copy, plan, arena, error);
 }
 
+int64_t planner_stage_layers(int64_t layers, int64_t stages, int64_t index)
+{
+    int64_t remainder = layers % stages;
+    return layers / stages + (index < stages - 1 && index >= stages - 1 - remainder ? 1 : 0);
+}
+
 enum status planner_label_layers(struct planner_choice *choice, const struct model *model, struct arena *arena,
                                  struct error *error)
 {
