@@ -62,6 +62,11 @@ uint64_t oracle_simulations(const struct oracle *oracle)
     return oracle->simulations;
 }
 
+bool oracle_fits(const struct oracle_result *result, double budget_bytes)
+{
+    return result->verdict == ORACLE_RAN && result->host_fits && (double)result->peak_bytes <= budget_bytes;
+}
+
 /* ---- one simulation ---- */
 
 static enum status lower(const struct scenario *scenario, const struct plan *plan, struct schedule *schedule,

@@ -45,6 +45,9 @@ enum status oracle_ask(struct oracle *oracle, const struct plan *const *plans, u
                        struct oracle_result *results, bool (*listen)(void *context, uint32_t done, uint32_t total),
                        void *context, struct error *error);
 
+/* Whether a simulated plan takes no more than `budget_bytes` of any device, and the host holds its part. False of what has not run. */
+bool oracle_fits(const struct oracle_result *result, double budget_bytes);
+
 uint64_t oracle_simulations(const struct oracle *oracle); /* so far; answers from memory not counted */
 
 /* count calls of work(context, index) on `threads` threads. The calling thread runs idle(context) between looks, about ten times a second; false: no further indices are begun. Returns
