@@ -195,6 +195,9 @@ static enum status nothing_fits(struct search *s, struct planner_result *result,
 {
     const struct trial *least = NULL;
     char text[256];
+    if (s->answer->interrupted) {
+        return planner_reason_stopped(s->answer, result, error);
+    }
     for (size_t i = 0; i < s->trials.count; i++) {
         const struct trial *trial = &s->trials.items[i];
         if (trial->result.verdict == ORACLE_RAN &&

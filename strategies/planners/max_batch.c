@@ -188,7 +188,9 @@ static enum status climb_to(struct climb *climb, struct planner_result *result, 
         result->found = true;
         TRY(fill_choice(climb, trial_at(climb, outcome.largest), &result->best, error));
         TRY(fill_runners_up(climb, result, outcome.largest, error));
-    } else if (first != NULL) {
+    } else if (first == NULL) {
+        return planner_reason_stopped(climb->answer, result, error);
+    } else {
         result->smallest_budget_bytes = (double)first->result.peak_bytes;
         TRY(planner_reason(climb->answer, result, error,
                            "not even %s 1 fits %.6g GiB; the smallest budget that would do is %.6g GiB",

@@ -242,6 +242,9 @@ static enum status explain(const struct work *work, struct planner_result *resul
 static enum status fill_none(const struct work *work, struct planner_result *result, struct error *error)
 {
     const char *reason = work->refused;
+    if (work->answer->interrupted) {
+        return planner_reason_stopped(work->answer, result, error);
+    }
     for (uint32_t i = 0; i < work->count; i++) {
         const struct oracle_result *simulated = &work->candidates[i].result;
         double bytes = (double)simulated->peak_bytes;

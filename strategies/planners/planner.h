@@ -130,6 +130,8 @@ void planner_balance(struct planner_choice *choice);
 /* One more reason (printf); grows the list. */
 enum status planner_reason(struct planner_answer *answer, struct planner_result *result, struct error *error,
                            const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* The reason of a result without a plan whose search was stopped: that nothing fits is not known then. */
+enum status planner_reason_stopped(struct planner_answer *answer, struct planner_result *result, struct error *error);
 /* A deep copy of a plan into `arena`. */
 enum status planner_copy_plan(struct plan *copy, const struct plan *plan, const struct model *model,
                               struct arena *arena, struct error *error);

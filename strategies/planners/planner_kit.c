@@ -144,6 +144,12 @@ enum status planner_reason(struct planner_answer *answer, struct planner_result 
     return STATUS_OK;
 }
 
+enum status planner_reason_stopped(struct planner_answer *answer, struct planner_result *result, struct error *error)
+{
+    return planner_reason(answer, result, error, "stopped before a plan that fits %.6g GiB was found",
+                          result->budget_bytes / GIB);
+}
+
 enum status planner_copy_plan(struct plan *copy, const struct plan *plan, const struct model *model,
                               struct arena *arena, struct error *error)
 {
