@@ -118,7 +118,8 @@ static void test_uneven_stages(void)
             sum += n;
         }
         EXPECT_INT(sum, 13);
-        EXPECT_INT(planner_stage_layers(13, stages, stages - 1), 13 / stages); /* the head's stage is never the larger */
+        EXPECT_INT(planner_stage_layers(13, stages, stages - 1),
+                   13 / stages); /* the head's stage is never the larger */
     }
 }
 
