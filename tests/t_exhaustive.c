@@ -113,12 +113,13 @@ static void test_uneven_stages(void)
     for (int64_t stages = 1; stages <= 13; stages++) {
         int64_t sum = 0;
         for (int64_t i = 0; i < stages; i++) {
-            int64_t n = screen_stage_layers(13, stages, i);
+            int64_t n = planner_stage_layers(13, stages, i);
             EXPECT(n == 13 / stages || n == 13 / stages + 1);
             sum += n;
         }
         EXPECT_INT(sum, 13);
-        EXPECT_INT(screen_stage_layers(13, stages, stages - 1), 13 / stages); /* the head's stage is never the larger */
+        EXPECT_INT(planner_stage_layers(13, stages, stages - 1),
+                   13 / stages); /* the head's stage is never the larger */
     }
 }
 

@@ -147,6 +147,40 @@ static void test_no_word_for(void)
     expect_refused(chunks, 4, "several chunks on a device");
     expect_refused(order, 3, "pipeline orders other than gpipe and 1f1b");
     expect_refused(policy, 1, "memory policies");
+    const char *const places[] = { "parallel.pipeline=2", "plan.stage_places=[1,0]", "training.global_batch=32" };
+    const char *const barrier[] = { "parallel.pipeline=2", "parallel.gradient_barrier=before",
+                                    "training.global_batch=32" };
+    const char *const own[] = { "parallel.pipeline_order={\"name\":\"steps\",\"stages\":[\"F0 F1 B0 B1\"]}",
+                                "training.micro_batch=1", "training.global_batch=16" };
+    expect_refused(places, 3, "stages that are not in the order of their devices");
+    expect_refused(barrier, 3, "gradient barriers");
+    expect_refused(own, 3, "pipeline orders other than gpipe and 1f1b");
 }
 
-TEST_MAIN(TEST(test_there_and_back), TEST(test_no_word_for))
+/* A plan of theirs brings its own number of stages: the scenario's places were for another. */
+static void test_places_of_the_scenario(void)
+{
+    const char *const places[] = { "parallel.pipeline=2", "plan.stage_places=[1,0]", "training.global_batch=32" };
+    struct scenario scenario;
+    struct galvatron_strategy layers[LAYERS];
+    struct galvatron_stage stages[GPUS];
+    struct galvatron_plan found;
+    struct plan plan;
+    struct arena arena = { 0 };
+    struct error error = { 0 };
+    uint64_t seed = test_seed;
+    char why[256] = "";
+    bool possible;
+    load(&scenario, places, 3);
+    EXPECT(scenario.plan.stage_places != NULL);
+    do {
+        generate(&seed, &found, layers, stages);
+    } while (found.pipeline != GPUS);
+    EXPECT_INT(galvatron_to_plan(&scenario, &found, 0, &plan, &possible, why, sizeof why, &arena, &error), STATUS_OK);
+    EXPECT_TEXT(why, "");
+    EXPECT(possible && plan.stage_places == NULL);
+    arena_free(&arena);
+    scenario_free(&scenario);
+}
+
+TEST_MAIN(TEST(test_there_and_back), TEST(test_no_word_for), TEST(test_places_of_the_scenario))

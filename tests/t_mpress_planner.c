@@ -3,6 +3,7 @@
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
 #include "sim/plan/plan_moves.h"
+#include "sim/plan/plan_order.h"
 #include "strategies/planners/plan_answer.h"
 #include "strategies/registry.h"
 #include "tests/test.h"
@@ -45,7 +46,7 @@ static void run_plan(const struct scenario *scenario, const struct planner_choic
                                            .cluster = &scenario->cluster,
                                            .software = &scenario->software,
                                            .plan = plan,
-                                           .order = registry_order(plan->order, &error),
+                                           .order = plan_order(plan, &error),
                                            .policy = registry_policy(plan->policy, &error) };
     const struct exec_options options = {
         .cluster = &scenario->cluster, .software = &scenario->software, .record_rates = true, .audit = true
@@ -225,6 +226,44 @@ static void test_machines(void)
     }
 }
 
+/* A registered order and its steps written down are one order: the same moves, the same step. */
+static void test_own_steps(void)
+{
+    static const char *const orders[] = {
+        "\"gpipe\"",
+        "{\"name\": \"steps\", \"stages\": [\"F0 F1 F2 F3 B0 B1 B2 B3\", \"F0 F1 F2 F3 B0 B1 B2 B3\"]}",
+    };
+    double step_s[2] = { 0 };
+    uint32_t moves[2] = { 0 };
+    struct error error = { 0 };
+    static struct scenario scenario;
+    char text[TEXT_BYTES];
+    for (int i = 0; i < 2; i++) {
+        struct planner_answer roomy = { 0 }, tight = { 0 };
+        snprintf(text, sizeof text,
+                 "{\"machine\": \"dgx1-v100-32gb\", \"gpus\": 2, \"software\": \"ideal\","
+                 " \"model\": {\"family\": \"gpt\", \"layers\": 4, \"hidden\": 256, \"heads\": 4, \"ffn\": 1024,"
+                 " \"vocab\": 1000, \"max_sequence\": 512}, \"training\": {\"micro_batch\": 4, \"global_batch\": 16},"
+                 " \"parallel\": {\"pipeline\": 2, \"pipeline_order\": %s}}",
+                 orders[i]);
+        EXPECT_INT(scenario_parse(&scenario, text, "test", NULL, 0, &error), STATUS_OK);
+        if (plan_with(&scenario, "all", scenario.machine.gpu.usable_bytes, 1, &roomy)) {
+            double runtime = planner_runtime_bytes(&scenario), peak = roomy.results[0].best.peak_bytes;
+            if (plan_with(&scenario, "all", runtime + 0.8 * (peak - runtime), 1, &tight)) {
+                EXPECT(tight.results[0].found);
+                step_s[i] = tight.results[0].best.step_time_s;
+                moves[i] = tight.results[0].best.plan.move_count;
+            }
+        }
+        planner_answer_free(&roomy);
+        planner_answer_free(&tight);
+        scenario_free(&scenario);
+    }
+    EXPECT(moves[0] > 0 && step_s[0] > 0);
+    EXPECT_INT(moves[1], moves[0]);
+    EXPECT_REAL(step_s[1], step_s[0], 0);
+}
+
 static void test_refusals(void)
 {
     static const struct {
@@ -235,6 +274,10 @@ static void test_refusals(void)
           "a planner chooses that" },
         { "\"gpus\": 8, \"parallel\": {\"pipeline\": 2, \"pipeline_order\": \"interleaved\", \"virtual_stages\": 2}",
           "mpress makes each GPU a stage" },
+        { "\"gpus\": 8, \"training\": {\"micro_batch\": 1, \"global_batch\": 4},"
+          " \"parallel\": {\"pipeline\": 2, \"pipeline_order\": {\"name\": \"steps\", \"stages\": [\"F0 B0\", \"F0 "
+          "B0\"]}}",
+          "are for 2 stages" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static struct scenario scenario;
@@ -257,4 +300,4 @@ static void test_refusals(void)
     }
 }
 
-TEST_MAIN(TEST(test_machines), TEST(test_refusals), TEST(test_invariants))
+TEST_MAIN(TEST(test_machines), TEST(test_own_steps), TEST(test_refusals), TEST(test_invariants))

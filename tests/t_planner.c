@@ -242,6 +242,46 @@ static void expect_refused(const char *scenario_text, const char *file, const ch
     scenario_free(&scenario);
 }
 
+static bool stop_at_once(void *context, const struct planner_progress *progress)
+{
+    (void)context;
+    (void)progress;
+    return false;
+}
+
+/* A search that was stopped has not looked whether anything fits, and does not say that nothing does. */
+static void test_stopped_is_not_unfit(void)
+{
+    static const char *const names[] = { "max-batch", "galvatron-bmw" };
+    const char *const large[] = { "model=gpt3-175b", "gpus=8", "training.global_batch=64" };
+    static double budgets[PLANNER_BUDGETS_MAX];
+    struct scenario scenario;
+    load(&scenario, SMALL, large, 3);
+    for (int i = 0; i < PLANNER_BUDGETS_MAX; i++) {
+        budgets[i] = scenario.machine.gpu.usable_bytes - i * MIB;
+    }
+    for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
+        const struct planner *planner = planner_find(names[n], NULL);
+        struct planner_answer answer;
+        struct error error = { 0 };
+        struct planner_request request = { .scenario = &scenario,
+                                           .budgets_bytes = budgets,
+                                           .budget_count = PLANNER_BUDGETS_MAX,
+                                           .threads = 1,
+                                           .progress = stop_at_once };
+        parameters_defaults(planner->parameters, planner->parameter_count, &request.parameters);
+        EXPECT_INT(planner_search(planner, &request, &answer, &error), STATUS_OK);
+        EXPECT(answer.interrupted);
+        const struct planner_result *last = &answer.results[PLANNER_BUDGETS_MAX - 1];
+        EXPECT(!last->found && last->smallest_budget_bytes == 0 && last->reason_count == 1);
+        if (last->reason_count == 1) {
+            EXPECT_PART(last->reasons[0], "stopped before a plan that fits");
+        }
+        planner_answer_free(&answer);
+    }
+    scenario_free(&scenario);
+}
+
 static void test_plan_files(void)
 {
     struct scenario scenario, again;
@@ -300,4 +340,4 @@ static void test_plan_files(void)
 
 TEST_MAIN(TEST(test_oracle_is_the_simulator), TEST(test_parallel_takes_each_index_once), TEST(test_budgets_are_checked),
           TEST(test_registry), TEST(test_balance_degrees), TEST(test_largest_batch_fits_and_the_next_does_not),
-          TEST(test_nothing_fits_names_the_smallest_budget), TEST(test_plan_files))
+          TEST(test_nothing_fits_names_the_smallest_budget), TEST(test_stopped_is_not_unfit), TEST(test_plan_files))

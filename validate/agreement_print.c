@@ -139,7 +139,6 @@ static void worst(const struct agreement *a, const struct schedule *s, struct st
     strbuf_char(out, '\n');
 }
 
-/* Spaces that differ in full bytes; the others as people read them. */
 static void range_cell(struct text_table *table, const struct agreement *a, const struct agreement_space *one)
 {
     char text[32];
@@ -153,6 +152,7 @@ static void range_cell(struct text_table *table, const struct agreement *a, cons
     }
 }
 
+/* Spaces that differ in full bytes; the others as people read them. */
 static void memory(const struct agreement *a, const struct schedule *s, struct strbuf *out)
 {
     struct text_table table = { .column_count = 6, .right = 0x3eu };

@@ -191,15 +191,10 @@ static enum status simulate_from(struct search *s, size_t first, struct error *e
     return status;
 }
 
-bool exhaustive_fits(const struct oracle_result *result, double budget_bytes)
-{
-    return result->verdict == ORACLE_RAN && result->host_fits && (double)result->peak_bytes <= budget_bytes;
-}
-
 static bool any_fits(const struct search *s, double budget)
 {
     for (size_t i = 0; i < s->trials.count; i++) {
-        if (exhaustive_fits(&s->trials.items[i].result, budget)) {
+        if (oracle_fits(&s->trials.items[i].result, budget)) {
             return true;
         }
     }

@@ -168,7 +168,7 @@ static enum status fill_front(struct search *s, struct planner_result *result, s
     }
     for (size_t i = 0; i < s->trials.count; i++) {
         const struct trial *trial = &s->trials.items[i];
-        if (exhaustive_fits(&trial->result, result->budget_bytes) && trial->result.peak_bytes < least) {
+        if (oracle_fits(&trial->result, result->budget_bytes) && trial->result.peak_bytes < least) {
             least = trial->result.peak_bytes;
             TRY(fill_choice(s, trial, result->budget_bytes, &result->front[result->front_count++], error));
         }
@@ -183,7 +183,7 @@ static enum status fill_runners_up(struct search *s, struct planner_result *resu
         return no_memory(error);
     }
     for (size_t i = first; i < s->trials.count && result->runner_up_count < s->request->top; i++) {
-        if (exhaustive_fits(&s->trials.items[i].result, result->budget_bytes)) {
+        if (oracle_fits(&s->trials.items[i].result, result->budget_bytes)) {
             TRY(fill_choice(s, &s->trials.items[i], result->budget_bytes,
                             &result->runners_up[result->runner_up_count++], error));
         }
@@ -195,6 +195,9 @@ static enum status nothing_fits(struct search *s, struct planner_result *result,
 {
     const struct trial *least = NULL;
     char text[256];
+    if (s->answer->interrupted) {
+        return planner_reason_stopped(s->answer, result, error);
+    }
     for (size_t i = 0; i < s->trials.count; i++) {
         const struct trial *trial = &s->trials.items[i];
         if (trial->result.verdict == ORACLE_RAN &&
@@ -216,10 +219,10 @@ enum status exhaustive_fill_result(struct search *s, struct planner_result *resu
 {
     size_t best = 0, next = 0;
     for (size_t i = 0; i < s->trials.count && !result->found; i++) {
-        if (exhaustive_fits(&s->trials.items[i].result, result->budget_bytes)) {
+        if (oracle_fits(&s->trials.items[i].result, result->budget_bytes)) {
             TRY(fill_choice(s, &s->trials.items[i], result->budget_bytes, &result->best, error));
             TRY(simulate_fine(s, &result->best, error));
-            result->found = exhaustive_fits(&result->best.simulated, result->budget_bytes);
+            result->found = oracle_fits(&result->best.simulated, result->budget_bytes);
             best = i;
         }
     }
@@ -227,7 +230,7 @@ enum status exhaustive_fill_result(struct search *s, struct planner_result *resu
         return nothing_fits(s, result, error);
     }
     for (next = best + 1; next < s->trials.count; next++) {
-        if (exhaustive_fits(&s->trials.items[next].result, result->budget_bytes)) {
+        if (oracle_fits(&s->trials.items[next].result, result->budget_bytes)) {
             break;
         }
     }

@@ -27,7 +27,6 @@ struct search {
     double best_samples_per_s;
 };
 
-bool exhaustive_fits(const struct oracle_result *result, double budget_bytes);
 /* From trials that are in the order of their simulated step times. */
 enum status exhaustive_fill_result(struct search *s, struct planner_result *result, struct error *error);
 

@@ -69,12 +69,6 @@ void screen_close(struct screen *screen)
     }
 }
 
-int64_t screen_stage_layers(int64_t layers, int64_t stages, int64_t index)
-{
-    int64_t remainder = layers % stages;
-    return layers / stages + (index < stages - 1 && index >= stages - 1 - remainder ? 1 : 0);
-}
-
 enum status screen_plan(const struct scenario *scenario, const struct screen_point *point, struct plan *plan,
                         struct arena *arena, struct error *error)
 {
@@ -100,7 +94,7 @@ enum status screen_plan(const struct scenario *scenario, const struct screen_poi
         return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
     }
     for (int64_t i = 0; i < stages; i++) {
-        plan->stage_layers[i] = screen_stage_layers(scenario->model.layers, stages, i);
+        plan->stage_layers[i] = planner_stage_layers(scenario->model.layers, stages, i);
     }
     memset(plan->recompute, point->recompute, (size_t)scenario->model.layers);
     return STATUS_OK;

@@ -55,7 +55,4 @@ enum status screen_plan(const struct scenario *scenario, const struct screen_poi
 enum status screen_cost(struct screen *screen, const struct screen_point *point, struct screen_cost *cost,
                         struct screen_stage *stages, struct error *error);
 
-/* Layers of virtual stage `index` of `stages` when `layers` do not divide evenly: the remainder goes one each to the last stages but the very last, which has the head (our rule). */
-int64_t screen_stage_layers(int64_t layers, int64_t stages, int64_t index);
-
 #endif

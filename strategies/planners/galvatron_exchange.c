@@ -96,12 +96,15 @@ enum status galvatron_import_plan(const struct scenario *scenario, const struct 
 static enum status check_words(const struct plan *plan, struct error *error)
 {
     bool one_f_one_b = strcmp(plan->order, "1f1b") == 0, gpipe = strcmp(plan->order, "gpipe") == 0;
-    const char *what = plan->context > 1                              ? "context parallelism"
-                       : plan->expert > 1                             ? "expert parallelism"
-                       : plan->virtual_stages > 1                     ? "several chunks on a device"
-                       : strcmp(plan->policy, "resident") != 0        ? "memory policies"
-                       : plan->pipeline > 1 && !one_f_one_b && !gpipe ? "pipeline orders other than gpipe and 1f1b"
-                                                                      : NULL;
+    bool any_order = plan->pipeline == 1 && plan->own_table == NULL; /* all of them are 1F1B then, but for one's own */
+    const char *what = plan->context > 1                         ? "context parallelism"
+                       : plan->expert > 1                        ? "expert parallelism"
+                       : plan->virtual_stages > 1                ? "several chunks on a device"
+                       : strcmp(plan->policy, "resident") != 0   ? "memory policies"
+                       : !any_order && !one_f_one_b && !gpipe    ? "pipeline orders other than gpipe and 1f1b"
+                       : plan->stage_places != NULL              ? "stages that are not in the order of their devices"
+                       : plan->gradient_barrier != BARRIER_AFTER ? "gradient barriers"
+                                                                 : NULL;
     return what == NULL ? STATUS_OK
                         : error_set(error, STATUS_UNSUPPORTED, "Galvatron's plan files have no word for %s", what);
 }

@@ -129,6 +129,10 @@ static enum status fill_result(struct galvatron_planning *s, struct galvatron_ta
     s->answer->screened += found->searches;
     s->answer->pruned += found->skipped;
     result->found = found->found;
+    bool begun = task->planning != NULL;
+    if (!found->found && (!begun || found->interrupted)) {
+        return planner_reason_stopped(s->answer, result, error);
+    }
     if (!found->found) {
         result->smallest_budget_bytes = found->smallest_budget_mib * MIB;
         return planner_reason(s->answer, result, error,

@@ -77,8 +77,6 @@ enum status galvatron_shortlist_make(struct galvatron_planning *s, struct galvat
                                      struct galvatron_shortlist *list, struct error *error);
 enum status galvatron_pick_fill(struct galvatron_planning *s, const struct galvatron_plan *found,
                                 struct galvatron_pick *entry, struct error *error);
-/* Simulated, within the budget, and the host holds its part. */
-bool galvatron_choice_fits(const struct planner_choice *choice, double budget_bytes);
 /* Why the first of the list: result->best. */
 enum status galvatron_add_reasons(struct galvatron_planning *s, const struct galvatron_task *task,
                                   struct planner_result *result, const struct galvatron_shortlist *list,

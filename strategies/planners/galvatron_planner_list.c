@@ -81,18 +81,11 @@ static enum status add(struct galvatron_planning *s, const struct galvatron_resu
     return simulate(s, oracle, list, first, error);
 }
 
-bool galvatron_choice_fits(const struct planner_choice *choice, double budget_bytes)
-{
-    const struct oracle_result *result = &choice->simulated;
-    return choice->is_simulated && result->verdict == ORACLE_RAN && result->host_fits &&
-           (double)result->peak_bytes <= budget_bytes;
-}
-
 /* By simulation; what does not fit there, or could not be simulated, after all that does. */
 static bool is_better(const struct galvatron_pick *a, const struct galvatron_pick *b, double budget_bytes)
 {
-    bool a_fits = galvatron_choice_fits(&a->choice, budget_bytes),
-         b_fits = galvatron_choice_fits(&b->choice, budget_bytes);
+    bool a_fits = oracle_fits(&a->choice.simulated, budget_bytes),
+         b_fits = oracle_fits(&b->choice.simulated, budget_bytes);
     if (a_fits != b_fits) {
         return a_fits;
     }
@@ -162,7 +155,7 @@ static enum status tighten(struct galvatron_planning *s, struct galvatron_task *
         const struct galvatron_pick *favourite = NULL;
         for (uint32_t i = first; i < list->count; i++) {
             const struct galvatron_pick *entry = &list->entries[i];
-            if (is_of(entry, rules) && galvatron_choice_fits(&entry->choice, list->budget_bytes)) {
+            if (is_of(entry, rules) && oracle_fits(&entry->choice.simulated, list->budget_bytes)) {
                 return STATUS_OK;
             }
             favourite = favourite == NULL && is_of(entry, rules) ? entry : favourite;

@@ -42,7 +42,7 @@ static enum status tell_simulated(struct galvatron_planning *s, struct planner_r
         best->step_time_s, best->simulated.step_time_s, 100 * (best->step_time_s / best->simulated.step_time_s - 1),
         best->peak_bytes / GIB, (double)best->simulated.peak_bytes / GIB,
         100 * (best->peak_bytes / (double)best->simulated.peak_bytes - 1),
-        galvatron_choice_fits(best, result->budget_bytes) ? "" : ": by the simulator it does not fit");
+        oracle_fits(&best->simulated, result->budget_bytes) ? "" : ": by the simulator it does not fit");
 }
 
 /* Where the cost model would have chosen otherwise. */
@@ -59,7 +59,7 @@ static enum status tell_favourite(struct galvatron_planning *s, struct planner_r
         return planner_reason(s->answer, result, error, "the cost model's choice, %s, cannot be simulated: %s",
                               runs(favourite->found, text), choice->simulated.reason);
     }
-    if (!galvatron_choice_fits(choice, result->budget_bytes)) {
+    if (!oracle_fits(&choice->simulated, result->budget_bytes)) {
         return planner_reason(s->answer, result, error,
                               "the cost model's choice, %s, does not fit by the simulator: %.4g GiB",
                               runs(favourite->found, text), (double)choice->simulated.peak_bytes / GIB);
@@ -79,7 +79,7 @@ static enum status tell_next(struct galvatron_planning *s, struct planner_result
     if (next == NULL) {
         return planner_reason(s->answer, result, error, "no other plan was found to fit");
     }
-    if (s->preset == PRESET_MEMWALL && galvatron_choice_fits(&next->choice, result->budget_bytes)) {
+    if (s->preset == PRESET_MEMWALL && oracle_fits(&next->choice.simulated, result->budget_bytes)) {
         double speed = next->choice.simulated.samples_per_s;
         return planner_reason(s->answer, result, error,
                               "the next best, %s by the rules of %s, would make %.6g samples/s (batch %.0f in %" PRIu32

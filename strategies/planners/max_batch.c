@@ -54,11 +54,6 @@ static struct plan plan_of(const struct climb *climb, uint32_t candidate)
     return plan;
 }
 
-static bool fits(const struct climb *climb, const struct oracle_result *result)
-{
-    return result->verdict == ORACLE_RAN && result->host_fits && (double)result->peak_bytes <= climb->budget_bytes;
-}
-
 static enum status try_size(void *context, uint32_t candidate, enum fit_verdict *verdict, struct error *error)
 {
     struct climb *climb = context;
@@ -75,9 +70,9 @@ static enum status try_size(void *context, uint32_t candidate, enum fit_verdict 
     TRY(oracle_ask(climb->oracle, plans, 1, &trial.result, NULL, NULL, error));
     TRY(array_reserve(&climb->trials, 1, error));
     climb->trials.items[climb->trials.count++] = trial;
-    *verdict = trial.result.verdict == ORACLE_REFUSED ? FIT_REFUSED
-               : fits(climb, &trial.result)           ? FIT_FITS
-                                                      : FIT_TOO_BIG;
+    *verdict = trial.result.verdict == ORACLE_REFUSED            ? FIT_REFUSED
+               : oracle_fits(&trial.result, climb->budget_bytes) ? FIT_FITS
+                                                                 : FIT_TOO_BIG;
     return STATUS_OK;
 }
 
@@ -123,8 +118,8 @@ static enum status fill_runners_up(const struct climb *climb, struct planner_res
         for (size_t i = 0; i < climb->trials.count; i++) {
             const struct trial *trial = &climb->trials.items[i];
             double rate = trial->result.samples_per_s;
-            if (trial->candidate != largest && fits(climb, &trial->result) && (taken == 0 || rate < last) &&
-                (next == NULL || rate > next->result.samples_per_s)) {
+            if (trial->candidate != largest && oracle_fits(&trial->result, climb->budget_bytes) &&
+                (taken == 0 || rate < last) && (next == NULL || rate > next->result.samples_per_s)) {
                 next = trial;
             }
         }
@@ -193,7 +188,9 @@ static enum status climb_to(struct climb *climb, struct planner_result *result, 
         result->found = true;
         TRY(fill_choice(climb, trial_at(climb, outcome.largest), &result->best, error));
         TRY(fill_runners_up(climb, result, outcome.largest, error));
-    } else if (first != NULL) {
+    } else if (first == NULL) {
+        return planner_reason_stopped(climb->answer, result, error);
+    } else {
         result->smallest_budget_bytes = (double)first->result.peak_bytes;
         TRY(planner_reason(climb->answer, result, error,
                            "not even %s 1 fits %.6g GiB; the smallest budget that would do is %.6g GiB",

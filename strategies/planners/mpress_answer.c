@@ -115,14 +115,14 @@ static enum status explain(const struct mpress_search *search, const struct mpre
     for (uint32_t s = 0; s < search->c.stages; s++) {
         TRY(explain_stage(search, best, s, result, error));
     }
-    for (uint32_t s = 0; s + 1 < search->c.stages; s++) {
+    uint32_t per_node = search->request->scenario->cluster.gpus_per_node;
+    bool any = false;
+    for (uint32_t i = 0; i < search->c.stages * search->c.stages; i++) {
+        any = any || search->c.links[i] > 0;
+    }
+    for (uint32_t s = 0; any && s + 1 < search->c.stages; s++) {
         uint32_t a = (uint32_t)best->choices.place[s], b = (uint32_t)best->choices.place[s + 1];
-        bool any = false;
-        for (uint32_t i = 0; i < search->c.stages * search->c.stages; i++) {
-            any = any || search->c.links[i] > 0;
-        }
-        uint32_t per_node = search->request->scenario->cluster.gpus_per_node;
-        if (any && a / per_node == b / per_node && search->c.links[a * search->c.stages + b] == 0) {
+        if (a / per_node == b / per_node && search->c.links[a * search->c.stages + b] == 0) {
             TRY(planner_reason(search->answer, result, error,
                                "stages %u and %u (gpus %u and %u) have no direct link: what they exchange crosses PCIe",
                                s, s + 1, a, b));
@@ -135,7 +135,6 @@ static enum status explain(const struct mpress_search *search, const struct mpre
 static enum status fill_others(const struct mpress_search *search, const struct mpress_attempt *best,
                                struct planner_result *result, struct error *error)
 {
-    bool used[MPRESS_ATTEMPTS_MAX] = { false };
     result->runners_up = arena_array(&search->answer->arena, struct planner_choice, MPRESS_ATTEMPTS_MAX);
     if (result->runners_up == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
@@ -145,7 +144,7 @@ static enum status fill_others(const struct mpress_search *search, const struct 
         const struct mpress_attempt *next = NULL;
         for (uint32_t i = 0; i < search->count; i++) {
             const struct mpress_attempt *other = &search->attempts[i];
-            if (!used[i] && other->view.result.step_time_s > last_s && mpress_fits(&other->view) &&
+            if (other->view.result.step_time_s > last_s && mpress_fits(&other->view) &&
                 (next == NULL || mpress_better(&other->view, &next->view))) {
                 next = other;
             }
@@ -153,7 +152,6 @@ static enum status fill_others(const struct mpress_search *search, const struct 
         if (next == NULL) {
             break;
         }
-        used[next - search->attempts] = true;
         last_s = next->view.result.step_time_s;
         TRY(fill_choice(search, next, &result->runners_up[result->runner_up_count++], error));
     }

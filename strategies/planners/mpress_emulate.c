@@ -1,15 +1,12 @@
 /* One iteration in the simulator, with memory to spare: what fits has no wait for memory in it, and runs the same on the real capacity. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
-#include "sim/exec.h"
-#include "sim/plan/lower.h"
-#include "sim/plan/order.h"
+#include "sim/ir/timeline.h"
+#include "sim/plan/plan_order.h"
 #include "strategies/planners/mpress_internal.h"
-#include "strategies/registry.h"
 
 static enum status no_memory(struct error *error)
 {
@@ -91,62 +88,27 @@ static uint32_t stage_on(const struct mpress_case *c, const struct plan *plan, u
 static void read_memory(const struct mpress_case *c, const struct plan *plan, const struct schedule *s,
                         const struct timeline *timeline, struct mpress_view *view)
 {
-    struct oracle_result *result = &view->result;
-    CHECK(timeline->spaces != NULL || s->space_count == 0);
-    result->host_fits = true;
     view->over_bytes = 0;
     for (uint32_t i = 0; i < s->space_count; i++) {
         const struct space_use *use = &timeline->spaces[i];
         double budget = (double)s->spaces[i].capacity_bytes;
-        if (s->spaces[i].kind != SPACE_DEVICE) {
-            result->host_fits = result->host_fits && use->peak_bytes <= s->spaces[i].capacity_bytes;
-        } else {
+        if (s->spaces[i].kind == SPACE_DEVICE) {
             uint32_t stage = stage_on(c, plan, s->spaces[i].location);
             budget = c->budget_bytes;
             view->peak_bytes[stage] = (double)use->peak_bytes;
             view->peak_ps[stage] = use->peak_time_ps;
-            if (use->peak_bytes > result->peak_bytes) {
-                result->peak_bytes = use->peak_bytes;
-                result->peak_reserved_bytes = use->peak_reserved_bytes;
-            }
-            result->capacity_bytes = s->spaces[i].capacity_bytes;
         }
         view->over_bytes += fmax(0, (double)use->peak_bytes - budget);
     }
 }
 
-/* Without a model of the allocator: it decides nothing here, and is asked about the answer (mpress_answer.c). */
-static enum status run(const struct mpress_case *c, struct schedule *s, struct timeline *timeline, struct error *error)
-{
-    struct software software = c->scenario->software;
-    software.allocator = ALLOCATOR_EXACT;
-    const struct exec_options options = { .cluster = &c->scenario->cluster, .software = &software };
-    uint64_t *capacities = schedule_lend_memory(s);
-    if (capacities == NULL) {
-        return no_memory(error);
-    }
-    enum status status = exec_sim.run(s, &options, timeline, error);
-    schedule_return_memory(s, capacities);
-    if (status == STATUS_OK && timeline->outcome != TIMELINE_DONE) {
-        return error_set(error, STATUS_DEADLOCK, "the step does not end");
-    }
-    return status;
-}
-
-/* Lowers and runs; the caller frees both, also after an error. */
+/* Without a model of the allocator: it decides nothing here, and is asked about the answer (mpress_answer.c). The caller frees both, also after an error. */
 static enum status simulate(const struct mpress_case *c, const struct plan *plan, struct schedule *s,
                             struct timeline *timeline, struct error *error)
 {
-    const struct scenario *scenario = c->scenario;
-    const struct lower_request request = { .model = &scenario->model,
-                                           .cluster = &scenario->cluster,
-                                           .software = &scenario->software,
-                                           .plan = plan,
-                                           .order = registry_order(plan->order, error),
-                                           .policy = registry_policy(plan->policy, error) };
-    CHECK(request.order != NULL && request.policy != NULL); /* the plan has been checked */
-    TRY(lower_schedule(&request, s, error));
-    return run(c, s, timeline, error);
+    struct software software = c->scenario->software;
+    software.allocator = ALLOCATOR_EXACT;
+    return oracle_simulate(c->scenario, &software, plan, s, timeline, error);
 }
 
 enum status mpress_emulate(struct mpress_case *c, const struct mpress_choices *choices, struct mpress_view *view,
@@ -162,10 +124,7 @@ enum status mpress_emulate(struct mpress_case *c, const struct mpress_choices *c
         status = simulate(c, &plan, &s, &timeline, error);
     }
     if (status == STATUS_OK) {
-        view->result.verdict = ORACLE_RAN;
-        view->result.step_time_s = s_from_ps(timeline.end_ps);
-        view->result.samples_per_s = s.samples / view->result.step_time_s;
-        view->result.schedule_hash = timeline.schedule_hash;
+        oracle_figures(&s, &timeline, &view->result);
         read_memory(c, &plan, &s, &timeline, view);
         read_intervals(c, &s, &timeline, view);
     }
@@ -181,11 +140,8 @@ enum status mpress_emulate(struct mpress_case *c, const struct mpress_choices *c
 /* Positions of each stage in the order of its rank's layers. */
 static void find_stages(const struct mpress_case *c)
 {
-    const struct pipeline_order *order = registry_order(c->base.order, NULL);
-    const struct order_request request = { .stages = c->stages,
-                                           .micro_batches = c->micro_batches,
-                                           .virtual_stages = (uint32_t)c->base.virtual_stages,
-                                           .parameters = c->base.order_parameters };
+    const struct pipeline_order *order = plan_order(&c->base, NULL);
+    const struct order_request request = plan_order_request(&c->base);
     uint32_t count = c->stages * (uint32_t)c->base.virtual_stages, position = 0, chunk;
     for (uint32_t v = 0; v < count; v++) {
         int64_t layers = c->base.stage_layers[v] + (v == 0) + (v + 1 == count);

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/plan/plan_order.h"
 #include "strategies/planners/mpress_attempts.h"
 #include "strategies/planners/planners.h"
-#include "strategies/registry.h"
 
 enum { P_ALLOW };
 enum { ALLOW_ALL, ALLOW_RECOMPUTE, ALLOW_HOST, ALLOW_RECOMPUTE_HOST };
@@ -38,7 +38,7 @@ static const struct parameter PARAMETERS[] = {
 
 static enum status check(const struct scenario *scenario, struct error *error)
 {
-    const struct pipeline_order *order = registry_order(scenario->plan.order, error);
+    const struct pipeline_order *order = plan_order(&scenario->plan, error);
     int64_t gpus = scenario->cluster.gpus;
     if (order == NULL) {
         return STATUS_NOT_FOUND;
@@ -64,16 +64,6 @@ static enum status check(const struct scenario *scenario, struct error *error)
     return STATUS_OK;
 }
 
-/* Equal stages; what is left over goes to the stages before the last one, which keep the fewest micro-batches beside it. */
-static void split(struct plan *plan, int64_t layers)
-{
-    int64_t stages = plan->pipeline * plan->virtual_stages, more = layers % stages;
-    for (int64_t s = 0; s < stages; s++) {
-        int64_t from_end = stages - 1 - s;
-        plan->stage_layers[s] = layers / stages + (from_end >= 1 && from_end <= more);
-    }
-}
-
 /* The scenario as a pipeline of single devices. */
 static enum status make_base(struct mpress_search *search, struct error *error)
 {
@@ -85,11 +75,14 @@ static enum status make_base(struct mpress_search *search, struct error *error)
     int64_t gpus = scenario->cluster.gpus;
     if (given->pipeline != gpus) {
         base->pipeline = gpus;
-        base->stage_layers = arena_array(arena, int64_t, (size_t)(gpus * base->virtual_stages));
+        int64_t stages = gpus * base->virtual_stages;
+        base->stage_layers = arena_array(arena, int64_t, (size_t)stages);
         if (base->stage_layers == NULL) {
             return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
         }
-        split(base, scenario->model.layers);
+        for (int64_t s = 0; s < stages; s++) {
+            base->stage_layers[s] = planner_stage_layers(scenario->model.layers, stages, s);
+        }
     }
     base->tensor = base->data = base->context = base->expert = 1;
     base->zero_stage = 0;

@@ -62,15 +62,20 @@ uint64_t oracle_simulations(const struct oracle *oracle)
     return oracle->simulations;
 }
 
+bool oracle_fits(const struct oracle_result *result, double budget_bytes)
+{
+    return result->verdict == ORACLE_RAN && result->host_fits && (double)result->peak_bytes <= budget_bytes;
+}
+
 /* ---- one simulation ---- */
 
-static enum status lower(const struct scenario *scenario, const struct plan *plan, struct schedule *schedule,
-                         struct error *error)
+static enum status lower(const struct scenario *scenario, const struct software *software, const struct plan *plan,
+                         struct schedule *schedule, struct error *error)
 {
     const struct lower_request request = {
         .model = &scenario->model,
         .cluster = &scenario->cluster,
-        .software = &scenario->software,
+        .software = software,
         .plan = plan,
         .order = plan_order(plan, error),
         .policy = registry_policy(plan->policy, error),
@@ -82,10 +87,11 @@ static enum status lower(const struct scenario *scenario, const struct plan *pla
     return lower_schedule(&request, schedule, error);
 }
 
-static enum status run_with_memory_to_spare(const struct scenario *scenario, struct schedule *s,
-                                            struct timeline *timeline, struct error *error)
+enum status oracle_simulate(const struct scenario *scenario, const struct software *software, const struct plan *plan,
+                            struct schedule *s, struct timeline *timeline, struct error *error)
 {
-    const struct exec_options options = { .cluster = &scenario->cluster, .software = &scenario->software };
+    const struct exec_options options = { .cluster = &scenario->cluster, .software = software };
+    TRY(lower(scenario, software, plan, s, error));
     uint64_t *capacities = schedule_lend_memory(s);
     if (capacities == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory simulating a plan");
@@ -101,7 +107,7 @@ static enum status run_with_memory_to_spare(const struct scenario *scenario, str
     return status;
 }
 
-static void take_figures(const struct schedule *s, const struct timeline *timeline, struct oracle_result *result)
+void oracle_figures(const struct schedule *s, const struct timeline *timeline, struct oracle_result *result)
 {
     result->verdict = ORACLE_RAN;
     const struct step_window window = timeline_step(s, timeline);
@@ -138,12 +144,10 @@ static void simulate(void *context, uint32_t index)
     struct schedule schedule = { 0 };
     struct timeline timeline = { 0 };
     *result = (struct oracle_result){ 0 };
-    enum status status = lower(scenario, batch->plans[index], &schedule, error);
+    enum status status =
+        oracle_simulate(scenario, &scenario->software, batch->plans[index], &schedule, &timeline, error);
     if (status == STATUS_OK) {
-        status = run_with_memory_to_spare(scenario, &schedule, &timeline, error);
-    }
-    if (status == STATUS_OK) {
-        take_figures(&schedule, &timeline, result);
+        oracle_figures(&schedule, &timeline, result);
     } else if (is_about_plan(status)) {
         result->verdict = ORACLE_REFUSED;
         snprintf(result->reason, sizeof result->reason, "%.*s", (int)sizeof result->reason - 1, error->message);

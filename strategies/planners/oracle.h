@@ -15,6 +15,8 @@
 #include "sim/plan/scenario.h"
 
 struct oracle;
+struct schedule;
+struct timeline;
 
 enum oracle_verdict {
     ORACLE_UNKNOWN, /* the search was stopped before its turn */
@@ -44,6 +46,15 @@ void oracle_close(struct oracle *oracle);
 enum status oracle_ask(struct oracle *oracle, const struct plan *const *plans, uint32_t count,
                        struct oracle_result *results, bool (*listen)(void *context, uint32_t done, uint32_t total),
                        void *context, struct error *error);
+
+/* One plan, checked, lowered and run with memory to spare, for who wants more than figures. `software`: the scenario's, or a variation. The caller frees schedule and timeline, also after an error; both come zeroed. */
+enum status oracle_simulate(const struct scenario *scenario, const struct software *software, const struct plan *plan,
+                            struct schedule *schedule, struct timeline *timeline, struct error *error);
+/* Its figures; `result` comes zeroed. */
+void oracle_figures(const struct schedule *schedule, const struct timeline *timeline, struct oracle_result *result);
+
+/* Whether a simulated plan takes no more than `budget_bytes` of any device, and the host holds its part. False of what has not run. */
+bool oracle_fits(const struct oracle_result *result, double budget_bytes);
 
 uint64_t oracle_simulations(const struct oracle *oracle); /* so far; answers from memory not counted */
 

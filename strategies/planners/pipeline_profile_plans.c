@@ -148,12 +148,6 @@ static enum status list_depths(struct work *work, struct error *error)
 
 /* ---- answers ---- */
 
-static bool fits(const struct candidate *candidate, double budget_bytes)
-{
-    return candidate->result.verdict == ORACLE_RAN && candidate->result.host_fits &&
-           (double)candidate->result.peak_bytes <= budget_bytes;
-}
-
 static double rank_of(const struct work *work, const struct candidate *candidate)
 {
     return work->rule->by_simulation ? candidate->result.step_time_s : candidate->model_step_s;
@@ -203,7 +197,7 @@ static uint32_t rank_fitting(const struct work *work, double budget_bytes, uint3
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < work->count; i++) {
-        if (!fits(&work->candidates[i], budget_bytes)) {
+        if (!oracle_fits(&work->candidates[i].result, budget_bytes)) {
             continue;
         }
         uint32_t at = count++;
@@ -248,6 +242,9 @@ static enum status explain(const struct work *work, struct planner_result *resul
 static enum status fill_none(const struct work *work, struct planner_result *result, struct error *error)
 {
     const char *reason = work->refused;
+    if (work->answer->interrupted) {
+        return planner_reason_stopped(work->answer, result, error);
+    }
     for (uint32_t i = 0; i < work->count; i++) {
         const struct oracle_result *simulated = &work->candidates[i].result;
         double bytes = (double)simulated->peak_bytes;

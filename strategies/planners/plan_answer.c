@@ -27,7 +27,7 @@ static void print_simulated(struct json_writer *w, const char *key, const struct
     }
     jw_object(w, key);
     bool ran = result->verdict == ORACLE_RAN;
-    jw_bool(w, "fits", ran && result->host_fits && (double)result->peak_bytes <= budget_bytes);
+    jw_bool(w, "fits", oracle_fits(result, budget_bytes));
     if (ran) {
         jw_real(w, "step_time_s", result->step_time_s);
         jw_real(w, "samples_per_s", result->samples_per_s);

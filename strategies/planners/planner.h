@@ -130,9 +130,13 @@ void planner_balance(struct planner_choice *choice);
 /* One more reason (printf); grows the list. */
 enum status planner_reason(struct planner_answer *answer, struct planner_result *result, struct error *error,
                            const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* The reason of a result without a plan whose search was stopped: that nothing fits is not known then. */
+enum status planner_reason_stopped(struct planner_answer *answer, struct planner_result *result, struct error *error);
 /* A deep copy of a plan into `arena`. */
 enum status planner_copy_plan(struct plan *copy, const struct plan *plan, const struct model *model,
                               struct arena *arena, struct error *error);
+/* Layers of virtual stage `index` of `stages` when `layers` do not divide evenly: the remainder goes one each to the last stages but the very last, which has the head (our rule). */
+int64_t planner_stage_layers(int64_t layers, int64_t stages, int64_t index);
 /* "2-1-4" for every layer of a plan whose degrees are the same everywhere; 'f' for ZeRO-3, '-c' where a layer is recomputed, '-s' where selectively. */
 enum status planner_label_layers(struct planner_choice *choice, const struct model *model, struct arena *arena,
                                  struct error *error);

@@ -144,6 +144,12 @@ enum status planner_reason(struct planner_answer *answer, struct planner_result 
     return STATUS_OK;
 }
 
+enum status planner_reason_stopped(struct planner_answer *answer, struct planner_result *result, struct error *error)
+{
+    return planner_reason(answer, result, error, "stopped before a plan that fits %.6g GiB was found",
+                          result->budget_bytes / GIB);
+}
+
 enum status planner_copy_plan(struct plan *copy, const struct plan *plan, const struct model *model,
                               struct arena *arena, struct error *error)
 {
@@ -164,6 +170,12 @@ enum status planner_copy_plan(struct plan *copy, const struct plan *plan, const 
         memcpy(copy->layers, plan->layers, layers * sizeof *copy->layers);
     }
     return plan_moves_copy(copy, plan, arena, error);
+}
+
+int64_t planner_stage_layers(int64_t layers, int64_t stages, int64_t index)
+{
+    int64_t remainder = layers % stages;
+    return layers / stages + (index < stages - 1 && index >= stages - 1 - remainder ? 1 : 0);
 }
 
 enum status planner_label_layers(struct planner_choice *choice, const struct model *model, struct arena *arena,
