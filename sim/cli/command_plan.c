@@ -344,8 +344,7 @@ static enum status write_pictures(const struct plan_answer_input *input, const c
         file_name(file, result->budget_bytes, input->is_list, name, sizeof name);
         enum status status = draw_result(result, &text, error);
         if (status == STATUS_OK) {
-            status = text.failed ? error_set(error, STATUS_NO_MEMORY, "out of memory drawing a plan")
-                                 : file_write(name, text.text, text.length, error);
+            status = file_write(name, text.text, text.length, error);
         }
         strbuf_free(&text);
         TRY(status);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plots/svg.h"
 #include "sim/base/check.h"
 
 static double position(const struct chart_range *range, double value)
@@ -94,20 +95,13 @@ void chart_line(const struct chart *c, double x1, double y1, double x2, double y
     html_close(c->h, "line");
 }
 
-/* The next of 1, 2, 5, 10, 20, ... from `least` on. */
-static double round_step(double least)
-{
-    double power = pow(10, floor(log10(least))), digits = least / power;
-    return power * (digits <= 1 ? 1 : digits <= 2 ? 2 : digits <= 5 ? 5 : 10);
-}
-
 enum { TICKS_MAX = 64 };
 
 static uint32_t ticks(const struct chart_range *range, uint32_t wanted, double *values)
 {
     uint32_t count = 0;
     if (!range->logarithmic) {
-        double step = round_step((range->to - range->from) / wanted);
+        double step = svg_tick_step((range->to - range->from) / wanted, false);
         for (double i = ceil(range->from / step - 1e-9); i * step <= range->to * (1 + 1e-12) && count < TICKS_MAX;
              i++) {
             values[count++] = i * step + 0.0; /* no -0 */

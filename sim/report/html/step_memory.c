@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "plots/memory_bins.h"
-#include "plots/plot_internal.h"
+#include "plots/time_unit.h"
 #include "sim/base/units.h"
 #include "sim/report/html/step_page_internal.h"
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plots/plot_internal.h"
+#include "plots/time_unit.h"
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 #include "sim/report/html/step_page_internal.h"
