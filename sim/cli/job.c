@@ -199,7 +199,6 @@ enum status job_execute(struct job *job, const struct cli_flags *flags, const st
     struct exec_options all = options != NULL ? *options : (struct exec_options){ 0 };
     all.cluster = &job->scenario.cluster;
     all.software = &job->scenario.software;
-    all.record_rates = flags->out != NULL;
     all.audit = true;
     all.step_done = keep_step;
     all.step_context = job;
