@@ -17,9 +17,10 @@ static enum exit_code run(int argc, char **argv);
 
 const struct cli_command command_list = {
     .name = "list",
-    .usage = "[models|machines|software|orders|policies|planners|scenarios|parameters] [--json]",
+    .usage = "[models|ladders|machines|software|orders|policies|planners|scenarios|parameters] [--json]",
     .summary = "list models, machines, software stacks, strategies, scenario keys",
     .help = "  models      the model library: shapes, exact parameter counts\n"
+            "  ladders     models that grow step by step, for memwall fit --models\n"
             "  machines    the machine library: GPUs, links, prices, and where each number comes from (--json)\n"
             "  software    software stacks: host costs, kernels, bytes per parameter\n"
             "  orders      pipeline orders and their parameters\n"
