@@ -228,6 +228,8 @@ struct machine_field_value {
 };
 uint32_t machine_field_count(void);
 void machine_field_get(const struct machine *machine, uint32_t index, struct machine_field_value *value);
+/* Adds `by`, in the unit of its name, to the real number at this path ("latency.kernel_gap_us"), cut to the range that a file may give. False: there is none. */
+bool machine_field_shift(struct machine *machine, const char *path, double by);
 
 const char *collective_word(enum collective_kind kind);
 const char *machine_part_word(enum machine_part_kind kind);

@@ -352,3 +352,19 @@ void machine_field_get(const struct machine *machine, uint32_t index, struct mac
     case FIELD_TEXT: value->text = *(const char *const *)place; break;
     }
 }
+
+bool machine_field_shift(struct machine *machine, const char *path, double by)
+{
+    const char *dot = strchr(path, '.');
+    size_t length = dot != NULL ? (size_t)(dot - path) : 0;
+    for (size_t i = 0; dot != NULL && i < FIELD_COUNT_ALL; i++) {
+        const struct field *field = &FIELDS[i];
+        if (field->type == FIELD_REAL && strlen(field->section) == length &&
+            strncmp(path, field->section, length) == 0 && strcmp(dot + 1, field->key) == 0) {
+            double *place = (double *)(void *)((char *)machine + field->offset);
+            *place = fmax(field->least * field->scale, fmin(field->most * field->scale, *place + by * field->scale));
+            return true;
+        }
+    }
+    return false;
+}

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "plots/svg.h"
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 
@@ -13,17 +14,12 @@ enum { WIDTH = LEFT + BARS + GAP + BARS + RIGHT };
 
 static const char *const TIME_FILL = "#0072B2", *const MEMORY_FILL = "#E69F00"; /* Okabe and Ito's */
 
-static void text(struct strbuf *out, double x, double y, const char *anchor, const char *more, const char *words)
-{
-    strbuf_printf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"%s>%s</text>\n", x, y, anchor, more, words);
-}
-
 static void bar(struct strbuf *out, double x, double y, double share, const char *fill, const char *words)
 {
     double width = BARS * fmin(1, share);
     strbuf_printf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" fill=\"%s\"/>\n", x, y, width, BAR,
                   fill);
-    text(out, x + width + 4, y + 12, "start", " font-size=\"11\"", words);
+    svg_text(out, x + width + 4, y + 12, "start", " font-size=\"11\"", words);
 }
 
 static void panel(struct strbuf *out, const struct balance_panel *p, double y, double time_s, double bytes)
@@ -32,15 +28,15 @@ static void panel(struct strbuf *out, const struct balance_panel *p, double y, d
     double memory_x = LEFT + BARS + GAP;
     snprintf(words, sizeof words, "%s: %s a step, alpha_t %.3f, alpha_m %.3f (at best %.3f)", p->title,
              text_time_ps(ps_nearest_s(p->step_s), time, sizeof time), p->alpha_t, p->alpha_m, 1 - 1.0 / p->count);
-    text(out, 12, y + 16, "start", " font-weight=\"bold\"", words);
-    text(out, LEFT, y + 36, "start", "", "time of a micro-batch");
-    text(out, memory_x, y + 36, "start", "", "memory at its peak");
+    svg_text(out, 12, y + 16, "start", " font-weight=\"bold\"", words);
+    svg_text(out, LEFT, y + 36, "start", "", "time of a micro-batch");
+    svg_text(out, memory_x, y + 36, "start", "", "memory at its peak");
     y += TITLE;
     for (uint32_t i = 0; i < p->count; i++, y += ROW) {
         const struct balance_stage *stage = &p->stages[i];
         snprintf(words, sizeof words, "stage %" PRIu32 ", %" PRId64 " layer%s", i, stage->layers,
                  stage->layers == 1 ? "" : "s");
-        text(out, LEFT - 6, y + 12, "end", " font-size=\"11\"", words);
+        svg_text(out, LEFT - 6, y + 12, "end", " font-size=\"11\"", words);
         bar(out, LEFT, y, stage->time_s / time_s, TIME_FILL,
             text_time_ps(ps_nearest_s(stage->time_s), time, sizeof time));
         snprintf(words, sizeof words, "%.2f GiB", stage->memory_bytes / GIB);
@@ -81,7 +77,7 @@ enum status balance_picture_svg(const struct balance_panel *panels, uint32_t cou
     }
     char words[64];
     snprintf(words, sizeof words, "dashed: the budget, %.6g GiB", budget_bytes / GIB);
-    text(out, LEFT + BARS + GAP, height - 6, "start", " font-size=\"11\" fill=\"#D55E00\"", words);
+    svg_text(out, LEFT + BARS + GAP, height - 6, "start", " font-size=\"11\" fill=\"#D55E00\"", words);
     strbuf_append(out, "</svg>\n");
-    return STATUS_OK;
+    return out->failed ? error_set(error, STATUS_NO_MEMORY, "out of memory drawing a plan") : STATUS_OK;
 }

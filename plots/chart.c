@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plots/svg.h"
 #include "sim/base/check.h"
+#include "sim/base/xml_text.h"
 
 /* Pixels. */
 enum { WIDTH = 900, TOP = 30, LEGEND_ROW = 22, PANEL_TITLE = 26, BODY = 240, FOOT = 52, LEFT = 52, RIGHT = 16 };
@@ -29,39 +31,12 @@ struct frame {
     double x_from, x_to, y_to;       /* on the scale of x */
 };
 
-static void put_escaped(struct strbuf *out, const char *words)
-{
-    for (; *words != '\0'; words++) {
-        switch (*words) {
-        case '<': strbuf_append(out, "&lt;"); break;
-        case '>': strbuf_append(out, "&gt;"); break;
-        case '&': strbuf_append(out, "&amp;"); break;
-        case '"': strbuf_append(out, "&quot;"); break;
-        default: strbuf_char(out, *words);
-        }
-    }
-}
-
 /* On white paper of its own, so that lines behind it do not cross it. */
 #define HALO " font-size=\"10\" stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\" fill=\"#222222\""
 
-static void put_text(struct strbuf *out, double x, double y, const char *anchor, const char *more, const char *words)
-{
-    strbuf_printf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"%s>", x, y, anchor, more);
-    put_escaped(out, words);
-    strbuf_append(out, "</text>\n");
-}
-
 double chart_tick_step(double most, uint32_t ticks)
 {
-    static const double STEPS[] = { 1, 2, 2.5, 5, 10 };
-    double least = most / ticks, decade = pow(10, floor(log10(least)));
-    for (size_t i = 0; i < sizeof STEPS / sizeof STEPS[0]; i++) {
-        if (STEPS[i] * decade >= least * (1 - 1e-9)) {
-            return STEPS[i] * decade;
-        }
-    }
-    return 10 * decade;
+    return svg_tick_step(most / ticks, true);
 }
 
 static double scaled(const struct chart *chart, double x)
@@ -136,7 +111,7 @@ static void draw_tick_x(const struct frame *f, double x, const char *words, bool
         strbuf_printf(f->out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#444444\"/>\n",
                       x_of(f, x), f->bottom, x_of(f, x), f->bottom + 4);
     }
-    put_text(f->out, x_of(f, x), f->bottom + 18, "middle",
+    svg_text(f->out, x_of(f, x), f->bottom + 18, "middle",
              small ? " fill=\"#333333\" font-size=\"10\"" : " fill=\"#333333\"", words);
 }
 
@@ -172,7 +147,7 @@ static void draw_x_axis(const struct frame *f)
             draw_tick_x(f, x, words, false);
         }
     }
-    put_text(f->out, (f->left + f->right) / 2, f->bottom + 40, "middle", " fill=\"#333333\"", chart->x_label);
+    svg_text(f->out, (f->left + f->right) / 2, f->bottom + 40, "middle", " fill=\"#333333\"", chart->x_label);
 }
 
 static void draw_y_axis(const struct frame *f, double step)
@@ -183,7 +158,7 @@ static void draw_y_axis(const struct frame *f, double step)
         strbuf_printf(f->out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\"/>\n", f->left, y,
                       f->right, y, i == 0 ? "#444444" : "#e2e2e2");
         snprintf(words, sizeof words, "%.6g", i * step);
-        put_text(f->out, f->left - 6, y + 4, "end", " fill=\"#333333\"", words);
+        svg_text(f->out, f->left - 6, y + 4, "end", " fill=\"#333333\"", words);
     }
 }
 
@@ -251,7 +226,7 @@ static void draw_number(const struct frame *f, double x, double y, double width,
             snprintf(words, sizeof words, "%.*g", digits, value);
         }
         if ((double)strlen(words) * SMALL_LETTER <= width) {
-            put_text(f->out, x, y, "middle", HALO, words);
+            svg_text(f->out, x, y, "middle", HALO, words);
             return;
         }
     }
@@ -306,7 +281,7 @@ static void draw_limits(const struct frame *f)
                       "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#000000\" stroke-width=\"1.4\" "
                       "stroke-dasharray=\"6 4\"/>\n",
                       f->left, y, f->right, y);
-        put_text(f->out, f->left + 6, y - 5, "start", HALO, f->panel->limits[i].name);
+        svg_text(f->out, f->left + 6, y - 5, "start", HALO, f->panel->limits[i].name);
     }
 }
 
@@ -315,7 +290,7 @@ static void draw_panel(struct frame *f)
     double most = highest(f->panel, f->chart->word_count), step = chart_tick_step(most, TICKS - 1);
     f->y_to = ceil(most * 1.06 / step) * step;
     set_x_range(f);
-    put_text(f->out, f->left - LEFT + RIGHT, f->top - 10, "start", " font-weight=\"bold\"", f->panel->title);
+    svg_text(f->out, f->left - LEFT + RIGHT, f->top - 10, "start", " font-weight=\"bold\"", f->panel->title);
     draw_y_axis(f, step);
     draw_x_axis(f);
     switch (f->panel->kind) {
@@ -358,7 +333,7 @@ static void legend_entry(struct legend *legend, uint32_t look, bool line, bool f
             strbuf_printf(legend->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"14\" fill=\"%s\"%s/>\n",
                           legend->x + 8, legend->y - 7, LOOKS[look].colour, fits ? "" : " fill-opacity=\"0.25\"");
         }
-        put_text(legend->out, legend->x + 32, legend->y + 4, "start", "", words);
+        svg_text(legend->out, legend->x + 32, legend->y + 4, "start", "", words);
     }
     legend->x += width;
 }
@@ -443,9 +418,9 @@ enum status chart_svg(const struct chart *chart, struct strbuf *out, struct erro
                   "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" "
                   "font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\" font-size=\"%d\" role=\"img\">\n<title>",
                   WIDTH, height, WIDTH, height, FONT);
-    put_escaped(out, chart->title);
+    xml_escape(out, chart->title);
     strbuf_append(out, "</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n");
-    put_text(out, RIGHT, 24, "start", " font-size=\"15\" font-weight=\"bold\"", chart->title);
+    svg_text(out, RIGHT, 24, "start", " font-size=\"15\" font-weight=\"bold\"", chart->title);
     (void)draw_legend(chart, out);
     double slot = (double)WIDTH / chart->panel_count;
     for (uint32_t p = 0; p < chart->panel_count; p++) {

@@ -3,11 +3,13 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "plots/svg.h"
 #include "sim/base/arena.h"
 #include "sim/base/check.h"
 
 /* Pixels of the picture. */
 enum { LEFT = 84, RIGHT = 24, TOP = 16, WIDTH_MIN = 720, WIDTH_MAX = 1800, TITLE = 42, ROW = 26, BOX = 22, HELD = 28 };
+enum { TICKS_MAX = 16, TICK_WIDTH = 40 };
 enum { HELD_GAP = 30, AXIS = 34, PANEL_GAP = 26, LEGEND = 48, UNIT_WIDTH = 26, DIGIT_WIDTH = 7 };
 
 enum { BOX_RECOMPUTE = STEP_KIND_COUNT, BOX_KIND_COUNT };
@@ -46,11 +48,6 @@ static int kind_of(const struct sched_op *op)
                                           : STEP_BACKWARD;
 }
 
-static void text(const struct picture *p, double x, double y, const char *anchor, const char *more, const char *words)
-{
-    strbuf_printf(p->out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"%s>%s</text>\n", x, y, anchor, more, words);
-}
-
 /* What is not covered by boxes later: a stage's idle time until the last one ends. */
 static void draw_idle(const struct picture *p, const struct pipeline_panel *panel, double y)
 {
@@ -83,7 +80,7 @@ static void draw_boxes(const struct picture *p, const struct pipeline_panel *pan
         if (w >= (length + 1) * DIGIT_WIDTH) {
             char fill[48];
             snprintf(fill, sizeof fill, " fill=\"%s\"", colour->text);
-            text(p, x + w / 2, top + 15.5, "middle", fill, number);
+            svg_text(p->out, x + w / 2, top + 15.5, "middle", fill, number);
         }
     }
 }
@@ -117,27 +114,16 @@ static enum status draw_held(const struct picture *p, const struct pipeline_pane
         strbuf_printf(p->out, "V%.1fZ\"/>\n", base);
         char words[48];
         snprintf(words, sizeof words, "stage %u: %.4g", stage, panel->result->stages[stage].peak_activations);
-        text(p, LEFT - 8, base - 2, "end", " fill=\"#8a3f68\"", words);
+        svg_text(p->out, LEFT - 8, base - 2, "end", " fill=\"#8a3f68\"", words);
         arena_free(&arena);
     }
     return STATUS_OK;
 }
 
-/* 1, 2 or 5 times a power of ten: about ten ticks, or fewer where they would touch. */
-static double tick_step(const struct picture *p)
-{
-    double step = pow(10, floor(log10(p->units_shown / 10)));
-    while (p->units_shown / step > 16 || step * p->pixels_per_unit < 40) {
-        step *= 2;
-        double digits = step / pow(10, floor(log10(step)));
-        step *= digits > 3.5 && digits < 4.5 ? 1.25 : 1; /* 4 -> 5 */
-    }
-    return step;
-}
-
+/* About ten ticks, fewer where they would touch. */
 static void draw_axis(const struct picture *p, double y, double top)
 {
-    double step = tick_step(p);
+    double step = svg_tick_step(fmax(p->units_shown / TICKS_MAX, TICK_WIDTH / p->pixels_per_unit), false);
     int ticks = (int)(p->units_shown / step * (1 + 1e-9));
     for (int i = 0; i <= ticks; i++) {
         double t = i * step;
@@ -146,7 +132,7 @@ static void draw_axis(const struct picture *p, double y, double top)
         strbuf_printf(
             p->out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#d8d8d8\" stroke-width=\"0.8\"/>\n",
             x_of(p, t), top, x_of(p, t), y + 4);
-        text(p, x_of(p, t), y + 18, "middle", " fill=\"#444444\"", words);
+        svg_text(p->out, x_of(p, t), y + 18, "middle", " fill=\"#444444\"", words);
     }
 }
 
@@ -182,12 +168,12 @@ static void draw_title(const struct picture *p, const struct pipeline_panel *pan
     for (uint32_t s = 0; s < panel->result->stage_count; s++) {
         work += panel->result->stages[s].work / panel->result->stage_count;
     }
-    text(p, LEFT, y + 14, "start", " font-size=\"15\" font-weight=\"bold\"", panel->request->order->name);
+    svg_text(p->out, LEFT, y + 14, "start", " font-size=\"15\" font-weight=\"bold\"", panel->request->order->name);
     snprintf(words, sizeof words,
              "%u stages, %u micro-batches: makespan %.6g, idle %.3g %% of it, at most %.4g activations a stage",
              shape->stages, shape->micro_batches, panel->result->makespan, 100 * (1 - work / panel->result->makespan),
              peak_of(panel));
-    text(p, LEFT, y + 31, "start", " fill=\"#444444\"", words);
+    svg_text(p->out, LEFT, y + 31, "start", " fill=\"#444444\"", words);
 }
 
 static enum status draw_panel(const struct picture *p, const struct pipeline_panel *panel, double y,
@@ -200,13 +186,13 @@ static enum status draw_panel(const struct picture *p, const struct pipeline_pan
     for (uint32_t s = 0; s < panel->result->stage_count; s++) {
         char words[24];
         snprintf(words, sizeof words, "stage %u", s);
-        text(p, LEFT - 8, rows + (double)s * ROW + 15.5, "end", "", words);
+        svg_text(p->out, LEFT - 8, rows + (double)s * ROW + 15.5, "end", "", words);
     }
     draw_idle(p, panel, rows);
     draw_boxes(p, panel, rows);
     draw_end(p, panel, rows, axis);
-    text(p, LEFT, held - 8, "start", " fill=\"#8a3f68\"",
-         "activations kept by each stage, in micro-batches; at the left the most");
+    svg_text(p->out, LEFT, held - 8, "start", " fill=\"#8a3f68\"",
+             "activations kept by each stage, in micro-batches; at the left the most");
     return draw_held(p, panel, held, peak_of(panel), error);
 }
 
@@ -238,12 +224,12 @@ static void draw_legend(const struct picture *p, const struct pipeline_panel *pa
         bool idle = kind == BOX_KIND_COUNT;
         strbuf_printf(p->out, "<rect x=\"%.0f\" y=\"%.0f\" width=\"14\" height=\"14\" fill=\"%s\"/>\n", x, y,
                       idle ? "#ededed" : COLOURS[kind][0].fill);
-        text(p, x + 20, y + 12, "start", "", idle ? "idle" : WORDS[kind]);
+        svg_text(p->out, x + 20, y + 12, "start", "", idle ? "idle" : WORDS[kind]);
         x += 130;
     }
     snprintf(words, sizeof words, "numbers are micro-batches; %sred: the end; time in units",
              pale_words(panels, count));
-    text(p, LEFT, y + 32, "start", " fill=\"#444444\"", words);
+    svg_text(p->out, LEFT, y + 32, "start", " fill=\"#444444\"", words);
 }
 
 static enum status check_panels(const struct pipeline_panel *panels, uint32_t count, struct error *error)

@@ -17,13 +17,6 @@ extern char **environ; /* handed on to gnuplot, not read */
 
 enum { PATH_BYTES = 4352 };
 
-struct time_unit plot_time_unit(double longest_s)
-{
-    return longest_s >= 1      ? (struct time_unit){ 1, "s" }
-           : longest_s >= 1e-3 ? (struct time_unit){ 1e3, "ms" }
-                               : (struct time_unit){ 1e6, "us" };
-}
-
 double plot_rank_margin(const struct schedule *schedule, uint32_t ranks, double width)
 {
     size_t longest = 8;

@@ -4,6 +4,7 @@
 
 #include "plots/palette.h"
 #include "plots/plot.h"
+#include "plots/time_unit.h"
 
 enum { PLOT_PIXELS = 1600 /* finest horizontal detail worth drawing */ };
 
@@ -13,13 +14,6 @@ struct picture {
     double width, height; /* pixels of the SVG; the PNG has twice as many */
     struct strbuf data, script;
 };
-
-/* A unit for times up to `longest_s`: factor from seconds, and its name. */
-struct time_unit {
-    double per_s;
-    const char *name; /* "s", "ms", "us" */
-};
-struct time_unit plot_time_unit(double longest_s);
 
 /* The left margin, as a share of the width in pixels, that the longest name of the first `ranks` ranks needs. */
 double plot_rank_margin(const struct schedule *schedule, uint32_t ranks, double width);

@@ -1,5 +1,6 @@
 /* Charts: where marks stand against plain arithmetic, looks, escapes, limits, the same bytes twice. */
 #include "plots/chart.h"
+#include "plots/svg.h"
 #include "tests/test.h"
 
 static const struct chart_point RISING[] = { { 1, 10, true }, { 2, 20, true }, { 4, 40, false } };
@@ -26,6 +27,22 @@ static void test_ticks(void)
     }
 }
 
+/* Without halves: 1, 2, 5 alone, and none of them that is smaller would do. */
+static void test_steps(void)
+{
+    uint64_t state = test_seed;
+    EXPECT_REAL(svg_tick_step(0.1 + 0.2, false), 0.5, 0);
+    EXPECT_REAL(svg_tick_step(2, false), 2, 0);
+    EXPECT_REAL(svg_tick_step(2.1, false), 5, 0);
+    EXPECT_REAL(svg_tick_step(2.1, true), 2.5, 0);
+    for (int i = 0; i < 1000; i++) {
+        double least = pow(10, (double)test_below(&state, 24000) / 1000 - 12), step = svg_tick_step(least, false);
+        double digits = step / pow(10, floor(log10(step * (1 + 1e-9))));
+        EXPECT(step >= least * (1 - 1e-9) && step <= 2.5 * least * (1 + 1e-9));
+        EXPECT(fabs(digits - 1) < 1e-9 || fabs(digits - 2) < 1e-9 || fabs(digits - 5) < 1e-9);
+    }
+}
+
 static uint32_t count(const char *text, const char *part)
 {
     uint32_t n = 0;
@@ -38,7 +55,7 @@ static uint32_t count(const char *text, const char *part)
 /* Equal steps for doublings; the axis begins at 0; what does not fit is hollow. */
 static void test_lines(void)
 {
-    const struct chart_series series[] = { { "one & two <x>", RISING, 3 } };
+    const struct chart_series series[] = { { "one & two <x>\x01", RISING, 3 } };
     const struct chart_limit limit = { 30, "usable" };
     const struct chart_panel panel = {
         .title = "GB", .series = series, .series_count = 1, .limits = &limit, .limit_count = 1
@@ -51,7 +68,7 @@ static void test_lines(void)
     draw(&chart, &out);
     draw(&chart, &again);
     EXPECT_TEXT(out.text, again.text);
-    EXPECT_PART(out.text, "one &amp; two &lt;x&gt;");
+    EXPECT_PART(out.text, "one &amp; two &lt;x&gt;\xef\xbf\xbd<"); /* a control character is none of XML */
     EXPECT_PART(out.text, ">usable<");
     EXPECT_PART(out.text, "hollow: does not fit");
     EXPECT_INT(count(out.text, "fill=\"#ffffff\" stroke=\"#0072B2\""), 2); /* the point and the legend */
@@ -133,4 +150,4 @@ static void test_refused(void)
     strbuf_free(&out);
 }
 
-TEST_MAIN(TEST(test_ticks), TEST(test_lines), TEST(test_stack), TEST(test_refused))
+TEST_MAIN(TEST(test_ticks), TEST(test_steps), TEST(test_lines), TEST(test_stack), TEST(test_refused))

@@ -40,6 +40,8 @@ static void test_fields(void)
         { "gpu.hbm_GBps", "{\"base\":\"dgx-a100-80gb\",\"gpu\":{\"hbm_GBps\":1650}}", -50 },
         { "nccl.latency_us", "{\"base\":\"dgx-a100-80gb\",\"nccl\":{\"latency_us\":44.774}}", 1 },
         { "latency.kernel_gap_us", "{\"base\":\"dgx-a100-80gb\",\"latency\":{\"kernel_gap_us\":2}}", 0.5 },
+        { "latency.kernel_gap_us", "{\"base\":\"dgx-a100-80gb\",\"latency\":{\"kernel_gap_us\":1e6}}", 1e9 },
+        { "latency.kernel_floor_us", "{\"base\":\"dgx-a100-80gb\",\"latency\":{\"kernel_floor_us\":0}}", -1e9 },
         { "host.pageable_GBps", "{\"base\":\"dgx-a100-80gb\",\"host\":{\"pageable_GBps\":10}}", 1 },
         { "network.efficiency", "{\"base\":\"dgx-a100-80gb\",\"network\":{\"efficiency\":1}}", 0.5 },
     };

@@ -127,8 +127,7 @@ static double server_shares(const struct buy_row *row)
 {
     return row->money.owned.missing == 0
                ? row->money.owned.hardware_usd / row->money.prices.system_usd.value
-               : row->money.job.servers * row->money.days /
-                     (row->money.terms.amortise_years * 365.25 * row->money.terms.utilisation);
+               : row->money.job.servers * row->money.days / money_life_days(&row->money.terms);
 }
 
 /* The row's own prices at which it costs `target`. */

@@ -7,6 +7,7 @@
 #include "sim/base/units.h"
 #include "sim/buy/buy.h"
 #include "sim/report/text_table.h"
+#include "sim/report/uncertainty.h"
 
 static const struct {
     const char *word, *text;
@@ -84,14 +85,6 @@ static void figures_json(const struct buy_row *row, struct json_writer *w)
     jw_string(w, "schedule_hash", row->figures.schedule_hash);
 }
 
-static void interval_json(const char *key, double low, double high, struct json_writer *w)
-{
-    jw_object(w, key);
-    jw_real(w, "p5", low);
-    jw_real(w, "p95", high);
-    jw_end(w);
-}
-
 void buy_json(const struct buy_answer *answer, struct strbuf *out)
 {
     struct json_writer w = { .out = out };
@@ -122,8 +115,8 @@ void buy_json(const struct buy_answer *answer, struct strbuf *out)
             }
             if (row->has_interval) {
                 jw_object(&w, "interval");
-                interval_json("days", row->low_days, row->high_days, &w);
-                interval_json("usd", row->low_usd, row->high_usd, &w);
+                uncertainty_interval_json("days", row->low_days, row->high_days, &w);
+                uncertainty_interval_json("usd", row->low_usd, row->high_usd, &w);
                 jw_end(&w);
             }
             jw_object(&w, "money");

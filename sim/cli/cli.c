@@ -325,3 +325,19 @@ bool cli_whole(const char *flag, const char *text, double minimum, double maximu
     }
     return true;
 }
+
+enum status cli_read_number(const char *flag, const char *text, double minimum, double maximum, bool whole,
+                            double *value, struct error *error)
+{
+    char *end = NULL;
+    if (text == NULL) {
+        return STATUS_OK;
+    }
+    double found = strtod(text, &end);
+    if (end == text || *end != '\0' || !(found >= minimum && found <= maximum) || (whole && floor(found) < found)) {
+        return error_at(error, STATUS_BAD_INPUT, flag, NULL, "\"%.64s\" is not a %snumber from %g to %g", text,
+                        whole ? "whole " : "", minimum, maximum);
+    }
+    *value = found;
+    return STATUS_OK;
+}

@@ -69,5 +69,8 @@ enum exit_code cli_print(struct strbuf *out, enum exit_code code);
 bool cli_number(const char *flag, const char *text, double minimum, double maximum, double *value);
 /* The same of a count: 1.5 is none. */
 bool cli_whole(const char *flag, const char *text, double minimum, double maximum, double *value);
+/* A number of a flag ("--steps"); `text` NULL: *value stays. STATUS_BAD_INPUT names the flag and the range. */
+enum status cli_read_number(const char *flag, const char *text, double minimum, double maximum, bool whole,
+                            double *value, struct error *error);
 
 #endif

@@ -2,7 +2,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "sim/base/check.h"
@@ -10,6 +9,7 @@
 #include "sim/buy/buy.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/interrupt.h"
+#include "sim/cli/ticker.h"
 #include "sim/report/uncertainty.h"
 
 static enum exit_code run(int argc, char **argv);
@@ -51,35 +51,22 @@ const struct cli_command command_buy = {
     .run = run,
 };
 
-struct progress {
-    struct timespec start, last;
-    bool quiet, terminal, shown;
-};
-
-static double seconds_since(const struct timespec *start)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
-}
-
 static bool show(void *context, uint32_t index, uint32_t count, const struct candidate *candidate,
                  const struct planner_progress *planning)
 {
-    struct progress *p = context;
-    if (!p->quiet && seconds_since(&p->start) > 1 && seconds_since(&p->last) > (p->terminal ? 0.2 : 2)) {
-        fprintf(stderr, "%smemwall: %u of %u, %u x %s", p->terminal ? "\r" : "", index + 1, count, candidate->nodes,
+    struct ticker *ticker = context;
+    if (ticker_due(ticker)) {
+        double elapsed = ticker_elapsed_s(ticker);
+        fprintf(stderr, "%smemwall: %u of %u, %u x %s", ticker_begin(ticker), index + 1, count, candidate->nodes,
                 candidate->label);
         if (planning != NULL && planning->total > 0) {
             fprintf(stderr, ": %s %.0f %%", planning->doing, 100 * (double)planning->done / (double)planning->total);
         }
-        fprintf(stderr, ", %.0f s so far", seconds_since(&p->start));
+        fprintf(stderr, ", %.0f s so far", elapsed);
         if (index > 0) {
-            fprintf(stderr, ", about %.0f s left", seconds_since(&p->start) * (count - index) / index);
+            fprintf(stderr, ", about %.0f s left", elapsed * (count - index) / index);
         }
-        fputs(p->terminal ? "\033[K" : "\n", stderr);
-        clock_gettime(CLOCK_MONOTONIC, &p->last);
-        p->shown = true;
+        fputs(ticker_finish(ticker), stderr);
     }
     return !interrupt_seen();
 }
@@ -87,16 +74,13 @@ static bool show(void *context, uint32_t index, uint32_t count, const struct can
 static enum status compare(struct buy_answer *answer, const struct question *question, uint32_t threads, uint32_t draws,
                            bool quiet, struct error *error)
 {
-    struct progress progress = { .quiet = quiet, .terminal = isatty(STDERR_FILENO) };
-    const struct buy_options options = { .threads = threads, .draws = draws, .progress = show, .context = &progress };
-    clock_gettime(CLOCK_MONOTONIC, &progress.start);
-    progress.last = progress.start;
+    struct ticker ticker;
+    const struct buy_options options = { .threads = threads, .draws = draws, .progress = show, .context = &ticker };
+    ticker_start(&ticker, quiet);
     interrupt_catch();
     enum status status = buy_run(answer, question, &options, error);
     interrupt_release();
-    if (progress.shown && progress.terminal) {
-        fputs("\r\033[K", stderr);
-    }
+    ticker_end(&ticker);
     return status;
 }
 

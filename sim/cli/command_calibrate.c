@@ -133,18 +133,6 @@ static bool collect_from(struct calibration *c, int argc, char **argv)
     return true;
 }
 
-static enum status whole_number(const char *flag, const char *text, double most, uint32_t *value, struct error *error)
-{
-    char *end = NULL;
-    double number = strtod(text, &end);
-    if (end == text || *end != '\0' || !(number >= 1 && number <= most) || floor(number) < number) {
-        return error_at(error, STATUS_BAD_INPUT, flag, NULL, "\"%.60s\" is not a whole number from 1 to %g", text,
-                        most);
-    }
-    *value = (uint32_t)number;
-    return STATUS_OK;
-}
-
 /* "dir/here.json" is called "here". */
 static void name_of_file(const char *path, char name[MACHINE_NAME_BYTES])
 {
@@ -212,18 +200,11 @@ static enum status read_flags(struct calibration *c, struct error *error)
     }
     TRY(check_measuring_flags(c, error));
     TRY(check_out(c->flags.out, error));
+    double devices = 0;
     c->seconds = DEFAULT_SECONDS;
-    if (c->seconds_text != NULL) {
-        char *end = NULL;
-        c->seconds = strtod(c->seconds_text, &end);
-        if (end == c->seconds_text || *end != '\0' || !(c->seconds >= 1 && c->seconds <= SECONDS_MAX)) {
-            return error_at(error, STATUS_BAD_INPUT, "--seconds", NULL, "\"%.60s\" is not a number from 1 to %g",
-                            c->seconds_text, SECONDS_MAX);
-        }
-    }
-    if (c->devices_text != NULL) {
-        TRY(whole_number("--devices", c->devices_text, DEVICES_MAX, &c->devices, error));
-    }
+    TRY(cli_read_number("--seconds", c->seconds_text, 1, SECONDS_MAX, false, &c->seconds, error));
+    TRY(cli_read_number("--devices", c->devices_text, 1, DEVICES_MAX, true, &devices, error));
+    c->devices = (uint32_t)devices;
     name_of_file(c->flags.out, c->own_name);
     c->name = c->name != NULL ? c->name : c->own_name;
     int length = c->points_path != NULL

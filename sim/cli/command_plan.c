@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "plots/balance_picture.h"
@@ -16,6 +15,7 @@
 #include "sim/cli/job.h"
 #include "sim/cli/plan_profile.h"
 #include "sim/cli/plan_text.h"
+#include "sim/cli/ticker.h"
 #include "strategies/planners/galvatron_exchange.h"
 
 static enum exit_code run(int argc, char **argv);
@@ -189,25 +189,13 @@ static enum status read_budgets(const char *text, double fallback, double *budge
 
 /* ---- progress ---- */
 
-struct progress {
-    struct timespec start, last;
-    bool quiet, terminal, shown;
-};
-
-static double seconds_since(const struct timespec *start)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
-}
-
 static bool show(void *context, const struct planner_progress *at)
 {
-    struct progress *progress = context;
-    double elapsed = seconds_since(&progress->start);
-    if (!progress->quiet && elapsed > 1 && seconds_since(&progress->last) > (progress->terminal ? 0.2 : 2)) {
+    struct ticker *ticker = context;
+    if (ticker_due(ticker)) {
+        double elapsed = ticker_elapsed_s(ticker);
         double share = at->total > 0 ? (double)at->done / (double)at->total : 0;
-        fprintf(stderr, "%smemwall: %s: %" PRIu64, progress->terminal ? "\r" : "", at->doing, at->done);
+        fprintf(stderr, "%smemwall: %s: %" PRIu64, ticker_begin(ticker), at->doing, at->done);
         if (at->total > 0) {
             fprintf(stderr, " of %" PRIu64 " (%.0f %%)", at->total, 100 * share);
         }
@@ -218,9 +206,7 @@ static bool show(void *context, const struct planner_progress *at)
         if (at->best_samples_per_s > 0) {
             fprintf(stderr, ", best %.5g samples/s", at->best_samples_per_s);
         }
-        fputs(progress->terminal ? "   " : "\n", stderr);
-        clock_gettime(CLOCK_MONOTONIC, &progress->last);
-        progress->shown = true;
+        fputs(ticker_finish(ticker), stderr);
     }
     return !interrupt_seen();
 }
@@ -344,8 +330,7 @@ static enum status write_pictures(const struct plan_answer_input *input, const c
         file_name(file, result->budget_bytes, input->is_list, name, sizeof name);
         enum status status = draw_result(result, &text, error);
         if (status == STATUS_OK) {
-            status = text.failed ? error_set(error, STATUS_NO_MEMORY, "out of memory drawing a plan")
-                                 : file_write(name, text.text, text.length, error);
+            status = file_write(name, text.text, text.length, error);
         }
         strbuf_free(&text);
         TRY(status);
@@ -420,7 +405,7 @@ static enum status read_request(const struct texts *texts, const struct scenario
 static enum status search(const struct asked *asked, const struct scenario *scenario, bool quiet,
                           struct planner_answer *answer, double *seconds, struct error *error)
 {
-    struct progress progress = { .quiet = quiet, .terminal = isatty(STDERR_FILENO) };
+    struct ticker ticker;
     const struct planner_request request = { .scenario = scenario,
                                              .budgets_bytes = asked->budgets,
                                              .budget_count = asked->budget_count,
@@ -430,16 +415,13 @@ static enum status search(const struct asked *asked, const struct scenario *scen
                                              .threads = asked->threads,
                                              .top = asked->top,
                                              .progress = show,
-                                             .progress_context = &progress };
-    clock_gettime(CLOCK_MONOTONIC, &progress.start);
-    progress.last = progress.start;
+                                             .progress_context = &ticker };
+    ticker_start(&ticker, quiet);
     interrupt_catch();
     enum status status = planner_search(asked->planner, &request, answer, error);
     interrupt_release();
-    *seconds = seconds_since(&progress.start);
-    if (progress.shown && progress.terminal) {
-        fputs("\r\033[K", stderr);
-    }
+    *seconds = ticker_elapsed_s(&ticker);
+    ticker_end(&ticker);
     return status;
 }
 

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,23 +144,6 @@ void executor_flags_list(struct executor_flags *texts, const char *steps_help,
     memcpy(list, flags, sizeof flags);
 }
 
-/* A flag with a number; absent: as it is. */
-static enum status read_number(const char *flag, const char *text, double minimum, double maximum, bool whole,
-                               double *value, struct error *error)
-{
-    if (text == NULL) {
-        return STATUS_OK;
-    }
-    char *end = NULL;
-    double found = strtod(text, &end);
-    if (end == text || *end != '\0' || !(found >= minimum && found <= maximum) || (whole && found != floor(found))) {
-        return error_at(error, STATUS_BAD_INPUT, flag, NULL, "\"%.100s\" is not a %s from %g to %g", text,
-                        whole ? "whole number" : "number", minimum, maximum);
-    }
-    *value = found;
-    return STATUS_OK;
-}
-
 enum status executor_flags_read(const struct executor_flags *texts, const struct executor *executor,
                                 uint32_t default_steps, struct exec_options *options, struct error *error)
 {
@@ -186,9 +168,9 @@ enum status executor_flags_read(const struct executor_flags *texts, const struct
         }
     }
     double steps = default_steps, warmup = 1, patience_s = 60;
-    TRY(read_number("--steps", texts->steps, 1, EXECUTOR_STEPS_MAX, true, &steps, error));
-    TRY(read_number("--warmup", texts->warmup, 0, EXECUTOR_STEPS_MAX, true, &warmup, error));
-    TRY(read_number("--patience", texts->patience, 0.001, 86400, false, &patience_s, error));
+    TRY(cli_read_number("--steps", texts->steps, 1, EXECUTOR_STEPS_MAX, true, &steps, error));
+    TRY(cli_read_number("--warmup", texts->warmup, 0, EXECUTOR_STEPS_MAX, true, &warmup, error));
+    TRY(cli_read_number("--patience", texts->patience, 0.001, 86400, false, &patience_s, error));
     options->steps = (uint32_t)steps;
     options->warmup_steps = (uint32_t)warmup;
     options->patience_s = patience_s;

@@ -3,12 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 #include "sim/cli/interrupt.h"
+#include "sim/cli/ticker.h"
 #include "sim/plan/lower.h"
 #include "sim/plan/plan_order.h"
 #include "strategies/planners/plan_answer.h"
@@ -85,34 +84,23 @@ enum status job_prepare(struct job *job, struct cli_flags *flags, const struct e
     return STATUS_OK;
 }
 
-/* Progress on standard error for anything over a second. */
 struct progress {
-    struct timespec start, last;
+    struct ticker ticker;
     const char *doing;
-    bool shown, terminal, quiet, measures;
+    bool measures;
 };
-
-static double seconds_between(const struct timespec *a, const struct timespec *b)
-{
-    return (double)(b->tv_sec - a->tv_sec) + 1e-9 * (double)(b->tv_nsec - a->tv_nsec);
-}
 
 static bool show_progress(void *context, uint32_t done, uint32_t total)
 {
     struct progress *progress = context;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    double elapsed = seconds_between(&progress->start, &now);
-    double interval = progress->terminal ? 0.2 : 2.0;
-    if (!progress->quiet && elapsed > 1 && seconds_between(&progress->last, &now) > interval) {
+    struct ticker *ticker = &progress->ticker;
+    if (ticker_due(ticker)) {
         double share = total > 0 ? (double)done / total : 0;
-        fprintf(stderr, "%s%s: %.0f %% of %u ops", progress->terminal ? "\r" : "", progress->doing, 100 * share, total);
+        fprintf(stderr, "%s%s: %.0f %% of %u ops", ticker_begin(ticker), progress->doing, 100 * share, total);
         if (share > 0.02) { /* setting up took part of the time: less says nothing */
-            fprintf(stderr, ", about %.0f s left", elapsed * (1 - share) / share);
+            fprintf(stderr, ", about %.0f s left", ticker_elapsed_s(ticker) * (1 - share) / share);
         }
-        fputs(progress->terminal ? " " : "\n", stderr);
-        progress->last = now;
-        progress->shown = true;
+        fputs(ticker_finish(ticker), stderr);
     }
     return !progress->measures || !interrupt_seen();
 }
@@ -121,14 +109,8 @@ enum status job_run(const struct schedule *schedule, const struct executor *exec
                     bool quiet, struct timeline *timeline, struct error *error)
 {
     bool measures = (executor->capabilities & EXECUTOR_MEASURES) != 0;
-    struct progress progress = {
-        .terminal = isatty(STDERR_FILENO),
-        .doing = measures ? "running" : "simulating",
-        .quiet = quiet,
-        .measures = measures,
-    };
-    clock_gettime(CLOCK_MONOTONIC, &progress.start);
-    progress.last = progress.start;
+    struct progress progress = { .doing = measures ? "running" : "simulating", .measures = measures };
+    ticker_start(&progress.ticker, quiet);
     options->progress = quiet && !measures ? NULL : show_progress;
     options->progress_context = &progress;
     if (measures) {
@@ -138,9 +120,7 @@ enum status job_run(const struct schedule *schedule, const struct executor *exec
     if (measures) {
         interrupt_release();
     }
-    if (progress.shown) {
-        fputs(progress.terminal ? "\r\033[K" : "", stderr);
-    }
+    ticker_end(&progress.ticker);
     if (measures && status == STATUS_UNSUPPORTED) {
         error->status = status = STATUS_EXECUTION; /* the input is well, this computer cannot do it */
     }
@@ -199,7 +179,6 @@ enum status job_execute(struct job *job, const struct cli_flags *flags, const st
     struct exec_options all = options != NULL ? *options : (struct exec_options){ 0 };
     all.cluster = &job->scenario.cluster;
     all.software = &job->scenario.software;
-    all.record_rates = flags->out != NULL;
     all.audit = true;
     all.step_done = keep_step;
     all.step_context = job;

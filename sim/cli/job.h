@@ -28,7 +28,7 @@ enum status job_load(struct job *job, const struct cli_flags *flags, struct erro
 enum status job_lower(struct job *job, struct error *error);
 /* Load and lower for `executor`. Real executors have no phantoms: the schedule is then built without folding, and standard error says so where that matters. */
 enum status job_prepare(struct job *job, struct cli_flags *flags, const struct executor *executor, struct error *error);
-/* `options`: the fields of real executors, or NULL for the defaults. A real executor's run may be interrupted (STATUS_EXECUTION); steps_s then has what was measured. */
+/* `options`: record_rates and the fields of real executors, or NULL for the defaults. A real executor's run may be interrupted (STATUS_EXECUTION); steps_s then has what was measured. */
 enum status job_execute(struct job *job, const struct cli_flags *flags, const struct executor *executor,
                         const struct exec_options *options, struct error *error);
 /* The least of it, for commands that look at timelines themselves: progress on standard error, interrupts, failures told apart from input. `options` as exec.h has them, without progress. */

@@ -1,11 +1,10 @@
 #include "sim/cli/plan_profile.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "sim/base/check.h"
 #include "sim/base/json_write.h"
+#include "sim/cli/cli.h"
 #include "strategies/planners/dapple_search.h"
 #include "strategies/planners/pipedream_search.h"
 
@@ -22,23 +21,15 @@ struct answer {
     double data_parallel_s; /* the same of one stage on all workers */
 };
 
+/* `fallback` below 0: the flag is needed. */
 static enum status read_number(const char *flag, const char *text, double least, double most, bool whole,
                                double fallback, double *value, struct error *error)
 {
-    char *end = NULL;
     *value = fallback;
-    if (text == NULL && fallback >= 0) {
-        return STATUS_OK;
-    }
-    if (text == NULL) {
+    if (text == NULL && fallback < 0) {
         return error_at(error, STATUS_BAD_INPUT, flag, NULL, "is missing: --profile needs it");
     }
-    *value = strtod(text, &end);
-    if (end == text || *end != '\0' || !(*value >= least && *value <= most) || (whole && floor(*value) < *value)) {
-        return error_at(error, STATUS_BAD_INPUT, flag, NULL, "\"%.64s\" is no %snumber from %g to %g", text,
-                        whole ? "whole " : "", least, most);
-    }
-    return STATUS_OK;
+    return cli_read_number(flag, text, least, most, whole, value, error);
 }
 
 static double parameter(const struct planner *planner, const struct parameter_values *values, const char *name)

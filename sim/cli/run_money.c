@@ -214,14 +214,6 @@ enum status run_money_compute(struct run_money *m, const struct job *job, const 
 
 /* ---- printing ---- */
 
-static void interval_json(const char *key, double low, double high, struct json_writer *w)
-{
-    jw_object(w, key);
-    jw_real(w, "p5", low);
-    jw_real(w, "p95", high);
-    jw_end(w);
-}
-
 static void option_json(const char *key, const struct scale_option *option, const struct money *money,
                         struct json_writer *w)
 {
@@ -245,17 +237,17 @@ void run_money_json(const struct run_money *m, struct json_writer *w)
     money_json(&m->money, w);
     if (m->has_interval) {
         jw_object(w, "interval");
-        interval_json("days", m->low.days, m->high.days, w);
-        interval_json("tokens", m->high.tokens, m->low.tokens, w);
+        uncertainty_interval_json("days", m->low.days, m->high.days, w);
+        uncertainty_interval_json("tokens", m->high.tokens, m->low.tokens, w);
         if (m->money.rented.missing == 0) {
-            interval_json("rented_usd", m->low.rented.usd, m->high.rented.usd, w);
-            interval_json("rented_usd_per_trillion_tokens", m->low.rented.usd_per_trillion_tokens,
-                          m->high.rented.usd_per_trillion_tokens, w);
+            uncertainty_interval_json("rented_usd", m->low.rented.usd, m->high.rented.usd, w);
+            uncertainty_interval_json("rented_usd_per_trillion_tokens", m->low.rented.usd_per_trillion_tokens,
+                                      m->high.rented.usd_per_trillion_tokens, w);
         }
         if (m->money.owned.missing == 0) {
-            interval_json("owned_usd", m->low.owned.usd, m->high.owned.usd, w);
-            interval_json("owned_usd_per_trillion_tokens", m->low.owned.usd_per_trillion_tokens,
-                          m->high.owned.usd_per_trillion_tokens, w);
+            uncertainty_interval_json("owned_usd", m->low.owned.usd, m->high.owned.usd, w);
+            uncertainty_interval_json("owned_usd_per_trillion_tokens", m->low.owned.usd_per_trillion_tokens,
+                                      m->high.owned.usd_per_trillion_tokens, w);
         }
         jw_end(w);
     }
@@ -272,6 +264,20 @@ void run_money_json(const struct run_money *m, struct json_writer *w)
     jw_end(w);
 }
 
+/* Of all tokens where their number is fixed, else of a trillion. */
+static void way_interval(const struct run_money *m, const char *name, const struct money_way *low,
+                         const struct money_way *high, struct strbuf *out)
+{
+    bool whole = m->money.job.tokens > 0;
+    char a[48], b[48];
+    if (low->missing == 0) {
+        strbuf_printf(out, "; %s %s to %s%s", name,
+                      money_usd_text(whole ? low->usd : low->usd_per_trillion_tokens, a, sizeof a),
+                      money_usd_text(whole ? high->usd : high->usd_per_trillion_tokens, b, sizeof b),
+                      whole ? "" : " per trillion tokens");
+    }
+}
+
 static void interval_text(const struct run_money *m, struct strbuf *out)
 {
     char a[48], b[48];
@@ -283,21 +289,8 @@ static void interval_text(const struct run_money *m, struct strbuf *out)
         strbuf_printf(out, "%s to %s tokens", money_count_text(m->high.tokens, a, sizeof a),
                       money_count_text(m->low.tokens, b, sizeof b));
     }
-    const char *per = m->money.job.tokens > 0 ? "" : " per trillion tokens";
-    if (m->money.rented.missing == 0) {
-        bool whole = m->money.job.tokens > 0;
-        strbuf_printf(out, "; rented %s to %s%s",
-                      money_usd_text(whole ? m->low.rented.usd : m->low.rented.usd_per_trillion_tokens, a, sizeof a),
-                      money_usd_text(whole ? m->high.rented.usd : m->high.rented.usd_per_trillion_tokens, b, sizeof b),
-                      per);
-    }
-    if (m->money.owned.missing == 0) {
-        bool whole = m->money.job.tokens > 0;
-        strbuf_printf(out, "; owned %s to %s%s",
-                      money_usd_text(whole ? m->low.owned.usd : m->low.owned.usd_per_trillion_tokens, a, sizeof a),
-                      money_usd_text(whole ? m->high.owned.usd : m->high.owned.usd_per_trillion_tokens, b, sizeof b),
-                      per);
-    }
+    way_interval(m, "rented", &m->low.rented, &m->high.rented, out);
+    way_interval(m, "owned", &m->low.owned, &m->high.owned, out);
     strbuf_append(out, " (--uncertainty: of the step time alone, prices taken as certain)\n");
 }
 

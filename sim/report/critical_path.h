@@ -21,10 +21,8 @@
 #include "sim/base/json_write.h"
 #include "sim/report/result.h"
 
-/* name, JSON word, what it is. First the phases of kernels, in the order of OP_PHASE_TABLE; then the opcodes, in the order of ops.def. */
-#define PATH_PHASE_COUNT ((uint32_t)PHASE_COUNT)
+/* First the phases of kernels (enum op_phase), then what is no kernel by its opcode (PATH_FIRST_OPCODE + enum opcode), then these. */
 enum path_cause {
-    PATH_FIRST_PHASE = 0,
     PATH_FIRST_OPCODE = PHASE_COUNT,
     PATH_HOST_ISSUE = (int)PHASE_COUNT + (int)OPCODE_COUNT,
     PATH_MEMORY_WAIT,
@@ -33,7 +31,7 @@ enum path_cause {
     PATH_CAUSE_COUNT
 };
 
-/* How the path came from what stood before to an op. */
+/* How the path came from what stood before to an op: name, JSON word, what it is. */
 #define PATH_LINK_TABLE(X)                                                                                             \
     X(PATH_BY_START, "step_start", "nothing: the step began")                                                          \
     X(PATH_BY_DEPENDENCY, "dependency", "the end of an op it depends on")                                              \

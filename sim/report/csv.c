@@ -6,7 +6,7 @@
 #include "sim/base/units.h"
 #include "traces/number_text.h"
 
-static void put_text(struct strbuf *out, const char *text)
+void csv_text(struct strbuf *out, const char *text)
 {
     if (strpbrk(text, ",\"\n\r") == NULL) {
         strbuf_append(out, text);
@@ -57,9 +57,9 @@ void csv_ops(const struct result_input *input, struct strbuf *out)
         strbuf_char(out, ',');
         put_unsigned(out, rank);
         strbuf_char(out, ',');
-        put_text(out, sched_label(s, s->ranks[rank].label));
+        csv_text(out, sched_label(s, s->ranks[rank].label));
         strbuf_char(out, ',');
-        put_text(out, sched_label(s, s->queues[op->queue].label));
+        csv_text(out, sched_label(s, s->queues[op->queue].label));
         strbuf_char(out, ',');
         strbuf_append(out, opcode_word((enum opcode)op->opcode));
         strbuf_char(out, ',');
@@ -94,7 +94,7 @@ void csv_memory(const struct result_input *input, const struct memory_series *se
             for (uint32_t c = 0; c < BUFFER_CLASS_COUNT; c++) {
                 total += bytes[c];
             }
-            put_text(out, sched_label(s, space->label));
+            csv_text(out, sched_label(s, space->label));
             strbuf_char(out, ',');
             strbuf_append(out, space_kind_word((enum space_kind)space->kind));
             put_gate(out, series[k].times_ps[i]);
@@ -120,7 +120,7 @@ void csv_links(const struct result *result, const struct result_input *input, st
         const struct link_traffic *link = &result->links[i];
         double capacity = input->cluster->resources[link->resource].capacity;
         char name[96];
-        put_text(out, cluster_resource_name(input->cluster, link->resource, name, sizeof name));
+        csv_text(out, cluster_resource_name(input->cluster, link->resource, name, sizeof name));
         strbuf_char(out, ',');
         put_real(out, link->bytes);
         strbuf_char(out, ',');
@@ -153,7 +153,7 @@ void csv_stages(const struct result *result, const struct result_input *input, s
         const struct sched_rank *rank = &s->ranks[times->rank];
         put_unsigned(out, times->rank);
         strbuf_char(out, ',');
-        put_text(out, sched_label(s, rank->label));
+        csv_text(out, sched_label(s, rank->label));
         strbuf_char(out, ',');
         if (rank->stage != SCHED_NONE) {
             put_unsigned(out, rank->stage);

@@ -17,6 +17,8 @@ struct memory_series {
     uint32_t count;
 };
 
+/* One cell: in quotes where it needs them. */
+void csv_text(struct strbuf *out, const char *text);
 void csv_ops(const struct result_input *input, struct strbuf *out);
 void csv_memory(const struct result_input *input, const struct memory_series *series, uint32_t series_count,
                 struct strbuf *out);

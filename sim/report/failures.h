@@ -12,8 +12,8 @@
  *   J. W. Young, A first order approximation to the optimum checkpoint interval, CACM 17(9), 1974.
  *   J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, FGCS 22(3), 2006.
  *
- * The formulas and equation numbers are recalled, not read in a source here; so they are held to two judges that do not share them: the exact minimum of the expected time (Newton on
- * its derivative), and a simulation of the renewal process, failure by failure. */
+ * The formulas and equation numbers are recalled, not read in a source here; so they are held to two judges that do not share them: the exact minimum of the expected time (where its
+ * derivative is 0, by bisection), and a simulation of the renewal process, failure by failure. */
 #ifndef MEMWALL_REPORT_FAILURES_H
 #define MEMWALL_REPORT_FAILURES_H
 

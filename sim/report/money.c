@@ -15,6 +15,11 @@ struct money_terms money_terms_default(void)
     };
 }
 
+double money_life_days(const struct money_terms *terms)
+{
+    return terms->amortise_years * DAYS_PER_YEAR * terms->utilisation;
+}
+
 struct money_range money_range_of(enum money_limit limit)
 {
     static const struct money_range RANGES[] = {
@@ -101,8 +106,7 @@ enum status money_compute(struct money *money, const struct money_job *job, cons
     owned->missing = (prices->system_usd.value > 0 ? 0 : 1U << MONEY_NEEDS_SERVER) |
                      (has_power ? 0 : 1U << MONEY_NEEDS_POWER) | (has_electricity ? 0 : 1U << MONEY_NEEDS_ELECTRICITY);
     if (owned->missing == 0) {
-        double life_days = terms->amortise_years * DAYS_PER_YEAR * terms->utilisation;
-        owned->hardware_usd = job->servers * prices->system_usd.value * money->days / life_days;
+        owned->hardware_usd = job->servers * prices->system_usd.value * money->days / money_life_days(terms);
         owned->electricity_usd = money->energy_kwh * terms->electricity_usd_per_kwh;
         owned->usd = owned->hardware_usd + owned->electricity_usd;
         per_tokens(owned, money->tokens);

@@ -58,6 +58,8 @@ struct money_terms {
 };
 /* Four years, always busy, PUE 1 (the servers alone): our rule, shown with every answer. Electricity and carbon: not said. */
 struct money_terms money_terms_default(void);
+/* The days of its life that an owned server works: what its price is spread over. */
+double money_life_days(const struct money_terms *terms);
 
 /* name, JSON word, least, most, unit: what is taken from people */
 #define MONEY_LIMIT_TABLE(X)                                                                                           \

@@ -27,9 +27,10 @@ static enum status run_schedule(struct schedule *schedule, const struct cluster 
         status = exec_sim.run(schedule, &options, &timeline, error);
     }
     result->ran = status == STATUS_OK && timeline.outcome == TIMELINE_DONE;
-    const struct step_window window = timeline_step(schedule, &timeline);
-    result->step_ps = result->ran ? window.to_ps - window.from_ps : 0;
-    if (status == STATUS_OK && !result->ran) {
+    if (result->ran) { /* after an error the timeline may be empty */
+        const struct step_window window = timeline_step(schedule, &timeline);
+        result->step_ps = window.to_ps - window.from_ps;
+    } else if (status == STATUS_OK) {
         (void)snprintf(result->reason, sizeof result->reason, "the step does not end");
     }
     timeline_free(&timeline);

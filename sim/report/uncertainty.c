@@ -42,10 +42,15 @@ static double root_of_prime(uint32_t k)
     return modf(sqrt(prime), &whole);
 }
 
-double uncertainty_point(uint32_t k, uint32_t i)
+static double point_of(double root, uint32_t i)
 {
     double whole;
-    return modf(0.5 + (i + 1.0) * root_of_prime(k), &whole);
+    return modf(0.5 + (i + 1.0) * root, &whole);
+}
+
+double uncertainty_point(uint32_t k, uint32_t i)
+{
+    return point_of(root_of_prime(k), i);
 }
 
 double uncertainty_normal(double p)
@@ -66,7 +71,7 @@ double uncertainty_normal(double p)
 struct draws {
     const struct scenario *scenario;
     uint32_t *errors; /* of known fields: places in the machine's standard_errors */
-    double *steps;    /* of the sequence */
+    double *roots;    /* root_of_prime of each dimension */
     uint32_t dimensions;
     struct trial_result *results; /* [1 + draws]: first the machine as it is */
     enum status *statuses;
@@ -80,8 +85,7 @@ static void draw_one(void *context, uint32_t index)
     enum status status = machine_copy(&copy, &scenario->machine, &scenario->software, NULL);
     if (status == STATUS_OK) {
         for (uint32_t k = 0; index > 0 && k < d->dimensions; k++) {
-            double whole, u = modf(0.5 + index * d->steps[k], &whole);
-            u = fmax(0x1p-53, u);
+            double u = fmax(0x1p-53, point_of(d->roots[k], index - 1));
             const struct machine_standard_error *known = &scenario->machine.standard_errors[d->errors[k]];
             (void)uncertainty_shift(&copy.machine, known->field, uncertainty_normal(u) * known->value);
         }
@@ -172,16 +176,16 @@ enum status uncertainty_compute(struct uncertainty *u, const struct scenario *sc
                          UNCERTAINTY_DRAWS_MAX);
     }
     d.errors = arena_array(&arena, uint32_t, scenario->machine.standard_error_count + (size_t)1);
-    d.steps = arena_array(&arena, double, scenario->machine.standard_error_count + (size_t)1);
+    d.roots = arena_array(&arena, double, scenario->machine.standard_error_count + (size_t)1);
     d.results = arena_array(&arena, struct trial_result, count + (size_t)1);
     d.statuses = arena_array(&arena, enum status, count + (size_t)1);
-    if (d.errors == NULL || d.steps == NULL || d.results == NULL || d.statuses == NULL) {
+    if (d.errors == NULL || d.roots == NULL || d.results == NULL || d.statuses == NULL) {
         status = error_set(error, STATUS_NO_MEMORY, "out of memory: %u draws", count);
         goto fail;
     }
     TRY_OR_FAIL(list_fields(&d, u, error));
     for (uint32_t k = 0; k < d.dimensions; k++) {
-        d.steps[k] = root_of_prime(k);
+        d.roots[k] = root_of_prime(k);
     }
     name_certain(u, &scenario->machine);
     trials_parallel(threads, count + 1, draw_one, &d, progress, progress_context);
@@ -218,6 +222,14 @@ void uncertainty_json(const struct uncertainty *u, struct json_writer *w)
         jw_string(w, NULL, u->certain[i]);
     }
     jw_end(w);
+    jw_end(w);
+}
+
+void uncertainty_interval_json(const char *key, double low, double high, struct json_writer *w)
+{
+    jw_object(w, key);
+    jw_real(w, "p5", low);
+    jw_real(w, "p95", high);
     jw_end(w);
 }
 

@@ -39,6 +39,8 @@ double uncertainty_normal(double p);
 bool uncertainty_shift(struct machine *machine, const char *field, double by);
 
 void uncertainty_json(const struct uncertainty *uncertainty, struct json_writer *w);
+/* Member `key` {"p5", "p95"} of what follows from the step time. */
+void uncertainty_interval_json(const char *key, double low, double high, struct json_writer *w);
 void uncertainty_text(const struct uncertainty *uncertainty, struct strbuf *out);
 
 #endif

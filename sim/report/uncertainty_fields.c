@@ -25,33 +25,18 @@ static const struct {
 #undef X
 };
 
-/* `unit`: of the file's key in the struct's; ranges in the struct's. */
+/* Of attention, which are no scalars of machine_field_get; ranges as in hw_models/machine_curves.c. */
 static const struct {
     const char *path;
     size_t offset;
-    double unit, least, most;
-} SCALARS[] = {
-    { "gpu.hbm_GBps", offsetof(struct machine, gpu.hbm_bytes_per_s), 1e9, 1e6, INFINITY },
-    { "host.pageable_GBps", offsetof(struct machine, pageable_bytes_per_s), 1e9, 1e6, INFINITY },
-    { "host.adam_Gparameters_per_s_core", offsetof(struct machine, cpu_adam_parameters_per_s_core), 1e9, 1e3,
-      INFINITY },
-    { "host.cores_together", offsetof(struct machine, cores_together), 1, 0.1, 1 },
-    { "latency.kernel_launch_us", offsetof(struct machine, kernel_launch_host_s), 1e-6, 0, INFINITY },
-    { "latency.kernel_gap_us", offsetof(struct machine, gpu.launch_gap_s), 1e-6, 0, INFINITY },
-    { "latency.kernel_floor_us", offsetof(struct machine, gpu.kernel_floor_s), 1e-6, 0, INFINITY },
-    { "latency.memcpy_call_us", offsetof(struct machine, memcpy_call_s), 1e-6, 0, INFINITY },
-    { "latency.event_sync_us", offsetof(struct machine, event_sync_s), 1e-6, 0, INFINITY },
-    { "latency.graph_launch_us", offsetof(struct machine, graph_launch_s), 1e-6, 0, INFINITY },
-    { "nccl.bus_GBps", offsetof(struct machine, nvlink_collective_bytes_per_s), 1e9, 1e6, INFINITY },
-    { "nccl.latency_us", offsetof(struct machine, collective_latency_s), 1e-6, 0, INFINITY },
-    { "network.latency_us", offsetof(struct machine, network_latency_s), 1e-6, 0, INFINITY },
-    { "network.efficiency", offsetof(struct machine, network_efficiency), 1, 0.01, 1 },
-    { "kernel_model.attention_forward_efficiency", offsetof(struct machine, gpu.attention_forward_efficiency), 1, 0.01,
+    double least, most;
+} ATTENTION[] = {
+    { "kernel_model.attention_forward_efficiency", offsetof(struct machine_gpu, attention_forward_efficiency), 0.01,
       1 },
-    { "kernel_model.attention_backward_efficiency", offsetof(struct machine, gpu.attention_backward_efficiency), 1,
-      0.01, 1 },
-    { "kernel_model.attention_forward_tail", offsetof(struct machine, gpu.attention_forward_tail), 1, 0, 10 },
-    { "kernel_model.attention_backward_tail", offsetof(struct machine, gpu.attention_backward_tail), 1, 0, 10 },
+    { "kernel_model.attention_backward_efficiency", offsetof(struct machine_gpu, attention_backward_efficiency), 0.01,
+      1 },
+    { "kernel_model.attention_forward_tail", offsetof(struct machine_gpu, attention_forward_tail), 0, 10 },
+    { "kernel_model.attention_backward_tail", offsetof(struct machine_gpu, attention_backward_tail), 0, 10 },
 };
 
 static void add(double *value, double by, double least, double most)
@@ -120,11 +105,14 @@ static bool shift_links(struct machine *machine, const char *rest, double by)
 bool uncertainty_shift(struct machine *machine, const char *field, double by)
 {
     const char *rest;
-    for (size_t i = 0; i < sizeof SCALARS / sizeof SCALARS[0]; i++) {
-        if (strcmp(field, SCALARS[i].path) == 0) {
-            double *value = (double *)(void *)((char *)machine + SCALARS[i].offset);
-            add(value, by * SCALARS[i].unit, SCALARS[i].least, SCALARS[i].most);
-            machine->gpu.hbm_bytes_per_s = fmin(machine->gpu.hbm_bytes_per_s, machine->gpu.hbm_peak_bytes_per_s);
+    if (machine_field_shift(machine, field, by)) {
+        machine->gpu.hbm_bytes_per_s = fmin(machine->gpu.hbm_bytes_per_s, machine->gpu.hbm_peak_bytes_per_s);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof ATTENTION / sizeof ATTENTION[0]; i++) {
+        if (strcmp(field, ATTENTION[i].path) == 0) {
+            double *value = (double *)(void *)((char *)&machine->gpu + ATTENTION[i].offset);
+            add(value, by, ATTENTION[i].least, ATTENTION[i].most);
             return true;
         }
     }

@@ -282,10 +282,10 @@ static void end_value(const struct page_reader *r, struct sweep_axis_effects *ax
     effect->done = (int64_t)done;
     effect->least = effect->median = effect->best = NAN;
     if (done > 0) {
-        quantile_sort(g->figures.items, (uint32_t)done);
+        quantile_sort(g->figures.items, done);
         effect->least = g->figures.items[0];
         effect->best = g->figures.items[done - 1];
-        effect->median = g->figures.items[(done - 1) / 2];
+        effect->median = quantile_of(g->figures.items, done, 0.5);
         g->between += g->log_sum * g->log_sum / (double)done;
         g->all_sum += g->log_sum;
         g->all_squares += g->log_squares;

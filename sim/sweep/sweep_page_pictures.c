@@ -13,13 +13,14 @@ enum { CELL = 4 };
 /* --- step time against memory */
 
 /* Dots on a grid of CELL units: those that would cover each other are one. */
-static void put_dots(const struct chart *c, const struct sweep_page_data *data)
+static void put_dots(const struct html_chart *c, const struct sweep_page_data *data)
 {
-    size_t columns = CHART_WIDTH / CELL + 1, rows = (size_t)c->height / CELL + 1;
+    size_t columns = HTML_CHART_WIDTH / CELL + 1, rows = (size_t)c->height / CELL + 1;
     bool *taken = calloc(columns * rows, sizeof *taken);
     struct strbuf path = { 0 };
     for (size_t i = 0; taken != NULL && i < data->points.count; i++) {
-        double x = chart_x(c, data->points.items[i].step_s), y = chart_y(c, data->points.items[i].peak_bytes / GIB);
+        double x = html_chart_x(c, data->points.items[i].step_s),
+               y = html_chart_y(c, data->points.items[i].peak_bytes / GIB);
         size_t cell = (size_t)(fmax(y, 0) / CELL) * columns + (size_t)(fmax(x, 0) / CELL);
         if (cell < columns * rows && !taken[cell]) {
             taken[cell] = true;
@@ -36,7 +37,7 @@ static void put_dots(const struct chart *c, const struct sweep_page_data *data)
 }
 
 /* The front as steps: from each of its rows on nothing with less memory is as fast. */
-static void put_front(const struct chart *c, struct json_document *document)
+static void put_front(const struct html_chart *c, struct json_document *document)
 {
     struct json rows, row;
     struct strbuf line = { 0 }, dots = { 0 };
@@ -46,7 +47,7 @@ static void put_front(const struct chart *c, struct json_document *document)
         json_item(&rows, i, &row);
         if (json_real(&row, "step_time_s", 0, HUGE_VAL, &step, NULL) == STATUS_OK &&
             json_real(&row, "peak_bytes", 0, HUGE_VAL, &peak, NULL) == STATUS_OK && step > 0 && peak > 0) {
-            double x = chart_x(c, step), y = chart_y(c, peak / GIB);
+            double x = html_chart_x(c, step), y = html_chart_y(c, peak / GIB);
             strbuf_printf(&line, line.length == 0 ? "M%.1f %.1f" : "H%.1fV%.1f", x, y);
             strbuf_printf(&dots, "M%.1f %.1fh0", x, y);
         }
@@ -76,11 +77,11 @@ void sweep_page_pareto(const struct sweep_page *p)
         least_bytes = fmin(least_bytes, point->peak_bytes);
         most_bytes = fmax(most_bytes, point->peak_bytes);
     }
-    const struct chart c = { .h = p->h,
-                             .height = 480,
-                             .left = 78,
-                             .x = chart_range_of(least_s, most_s),
-                             .y = chart_range_of(least_bytes / GIB, most_bytes / GIB) };
+    const struct html_chart c = { .h = p->h,
+                                  .height = 480,
+                                  .left = 78,
+                                  .x = html_range_of(least_s, most_s),
+                                  .y = html_range_of(least_bytes / GIB, most_bytes / GIB) };
     snprintf(description, sizeof description,
              "%zu points that fit: steps from %.4g to %.4g s, peaks from %.4g to %.4g GiB. The table below has those "
              "of the front.",
@@ -88,13 +89,13 @@ void sweep_page_pareto(const struct sweep_page *p)
     html_leaf(p->h, "p", NULL,
               "Each dot is a point of the sweep that fits. On the line: those that no other beats in both step time "
               "and memory.");
-    chart_begin(&c, "Step time against the peak of the fullest GPU", description);
-    chart_axis_x(&c, c.x.logarithmic ? "step time (s, logarithmic)" : "step time (s)");
-    chart_axis_y(&c, c.y.logarithmic ? "peak of a GPU (GiB, logarithmic)" : "peak of a GPU (GiB)");
+    html_chart_begin(&c, "Step time against the peak of the fullest GPU", description);
+    html_chart_axis_x(&c, c.x.logarithmic ? "step time (s, logarithmic)" : "step time (s)");
+    html_chart_axis_y(&c, c.y.logarithmic ? "peak of a GPU (GiB, logarithmic)" : "peak of a GPU (GiB)");
     put_dots(&c, data);
     put_front(&c, data->front);
-    chart_end(&c,
-              "Step time against memory: left and below is better. Dots that would cover each other are drawn once.");
+    html_chart_end(
+        &c, "Step time against memory: left and below is better. Dots that would cover each other are drawn once.");
     sweep_page_rows(p, data->front, "The Pareto front of step time and memory");
 }
 

@@ -13,6 +13,7 @@
 #include "sim/base/json.h"
 #include "sim/base/json_write.h"
 #include "sim/base/units.h"
+#include "sim/report/csv.h"
 #include "sim/report/text_table.h"
 
 enum { PARETO_MAX = 8, SOURCE_BYTES = 48 };
@@ -326,20 +327,6 @@ static enum status find_front(struct reader *r)
 
 /* --- printing */
 
-static void csv_cell(struct strbuf *out, const char *text)
-{
-    if (strpbrk(text, ",\"\r\n") == NULL) {
-        strbuf_append(out, text);
-        return;
-    }
-    strbuf_char(out, '"');
-    for (const char *c = text; *c != '\0'; c++) {
-        strbuf_append(out, *c == '"' ? "\"" : "");
-        strbuf_char(out, *c);
-    }
-    strbuf_char(out, '"');
-}
-
 static const char *cell_text(sqlite3_stmt *statement, int column, char buffer[32])
 {
     if (sqlite3_column_type(statement, column) == SQLITE_FLOAT) {
@@ -371,7 +358,7 @@ static void print_csv_row(sqlite3_stmt *statement, bool head, struct strbuf *out
     char buffer[32];
     for (int i = 0; i < sqlite3_column_count(statement); i++) {
         strbuf_append(out, i > 0 ? "," : "");
-        csv_cell(out, head ? sqlite3_column_name(statement, i) : cell_text(statement, i, buffer));
+        csv_text(out, head ? sqlite3_column_name(statement, i) : cell_text(statement, i, buffer));
     }
     strbuf_char(out, '\n');
 }

@@ -2,7 +2,6 @@
 #include "sim/sweep/sweep_row.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "sim/base/check.h"
@@ -13,6 +12,7 @@
 #include "sim/plan/scenario.h"
 #include "sim/report/link_kind.h"
 #include "sim/report/memory_efficiency.h"
+#include "sim/report/money.h"
 #include "sim/report/result.h"
 #include "strategies/registry.h"
 
@@ -91,21 +91,14 @@ static enum status simulate(struct work *work, struct error *error)
         return STATUS_OK;
     }
     struct hash hash = work->timeline.schedule_hash;
-    uint64_t *capacities = calloc((size_t)s->space_count + 1, sizeof *capacities);
+    timeline_explain(s, &work->timeline, &work->does_not_fit);
+    timeline_free(&work->timeline);
+    uint64_t *capacities = schedule_lend_memory(s);
     if (capacities == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory");
     }
-    timeline_explain(s, &work->timeline, &work->does_not_fit);
-    timeline_free(&work->timeline);
-    for (uint32_t i = 0; i < s->space_count; i++) {
-        capacities[i] = s->spaces[i].capacity_bytes;
-        s->spaces[i].capacity_bytes = UINT64_MAX;
-    }
     enum status status = exec_sim.run(s, &options, &work->timeline, error);
-    for (uint32_t i = 0; i < s->space_count; i++) {
-        s->spaces[i].capacity_bytes = capacities[i];
-    }
-    free(capacities);
+    schedule_return_memory(s, capacities);
     work->timeline.schedule_hash = hash;
     return status;
 }
@@ -203,14 +196,25 @@ static void take_traffic(struct sweep_row *row, const struct work *work)
     strbuf_free(&text);
 }
 
+/* Of one step, rented. */
 static void take_cost(struct sweep_row *row, const struct work *work)
 {
-    const struct machine *machine = &work->scenario.machine;
-    const struct result *result = &work->result;
-    double usd_per_s = machine->usd_per_gpu_hour * work->scenario.cluster.gpus / 3600;
-    if (machine->usd_per_gpu_hour > 0 && result->step_time_s > 0 && result->tokens_per_s > 0) {
-        set(row, FIGURE_cost_usd, usd_per_s * result->step_time_s);
-        set(row, FIGURE_cost_usd_per_trillion_tokens, usd_per_s / result->tokens_per_s * 1e12);
+    const struct money_job job = {
+        .gpus = work->scenario.cluster.gpus,
+        .servers = work->scenario.cluster.nodes,
+        .step_s = work->result.step_time_s,
+        .tokens_per_step = work->schedule.tokens,
+        .goodput = 1,
+        .tokens = work->schedule.tokens,
+    };
+    const struct money_terms terms = money_terms_default();
+    struct money_prices prices;
+    struct money money;
+    money_prices_of(&prices, &work->scenario.machine);
+    if (job.step_s > 0 && job.tokens > 0 && money_compute(&money, &job, &prices, &terms, NULL) == STATUS_OK &&
+        money.rented.missing == 0) {
+        set(row, FIGURE_cost_usd, money.rented.usd);
+        set(row, FIGURE_cost_usd_per_trillion_tokens, money.rented.usd_per_trillion_tokens);
     }
 }
 

@@ -215,7 +215,7 @@ complains "go with --profile"
 run 1 plan --profile "$folder/vgg16.json" --workers 4
 complains "bandwidth: is missing"
 run 1 plan --profile "$folder/vgg16.json" --workers 4.5 --bandwidth 1
-complains 'no whole number from 1 to 4096'
+complains 'not a whole number from 1 to 4096'
 run 1 plan --planner galvatron --profile "$folder/vgg16.json" --workers 4 --bandwidth 1
 complains "profiles are for the planners pipedream and dapple"
 run 1 plan --profile "$s" --workers 4 --bandwidth 1

@@ -4,26 +4,27 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plots/svg.h"
 #include "sim/base/check.h"
 
-static double position(const struct chart_range *range, double value)
+static double position(const struct html_range *range, double value)
 {
     return range->logarithmic ? log(value / range->from) / log(range->to / range->from)
                               : (value - range->from) / (range->to - range->from);
 }
 
-double chart_x(const struct chart *c, double value)
+double html_chart_x(const struct html_chart *c, double value)
 {
-    return c->left + (CHART_WIDTH - c->left - CHART_RIGHT) * position(&c->x, value);
+    return c->left + (HTML_CHART_WIDTH - c->left - HTML_CHART_RIGHT) * position(&c->x, value);
 }
 
-double chart_y(const struct chart *c, double value)
+double html_chart_y(const struct html_chart *c, double value)
 {
-    double bottom = c->height - CHART_FOOT;
-    return bottom - (bottom - CHART_TOP) * position(&c->y, value);
+    double bottom = c->height - HTML_CHART_FOOT;
+    return bottom - (bottom - HTML_CHART_TOP) * position(&c->y, value);
 }
 
-void chart_begin(const struct chart *c, const char *title, const char *description)
+void html_chart_begin(const struct html_chart *c, const char *title, const char *description)
 {
     struct html *h = c->h;
     uint32_t id = html_new_id(h);
@@ -37,18 +38,18 @@ void chart_begin(const struct chart *c, const char *title, const char *descripti
     html_open(h, "svg");
     html_attr(h, "xmlns", "http://www.w3.org/2000/svg");
     html_attr(h, "class", "wide");
-    html_attr_printf(h, "viewBox", "0 0 %d %.0f", CHART_WIDTH, c->height);
+    html_attr_printf(h, "viewBox", "0 0 %d %.0f", HTML_CHART_WIDTH, c->height);
     html_attr(h, "font-size", "14");
     html_attr(h, "role", "img");
     html_attr_printf(h, "aria-labelledby", "t%u d%u", id, id);
     if (c->time_unit != NULL) {
         html_attr(h, "data-unit", c->time_unit);
         html_attr_real(h, "data-left", c->left);
-        html_attr_real(h, "data-width", CHART_WIDTH - c->left - CHART_RIGHT);
+        html_attr_real(h, "data-width", HTML_CHART_WIDTH - c->left - HTML_CHART_RIGHT);
         html_attr_printf(h, "data-from", "%.9g", c->x.from);
         html_attr_printf(h, "data-to", "%.9g", c->x.to);
-        html_attr_real(h, "data-top", CHART_TOP);
-        html_attr_real(h, "data-bottom", c->height - CHART_FOOT);
+        html_attr_real(h, "data-top", HTML_CHART_TOP);
+        html_attr_real(h, "data-bottom", c->height - HTML_CHART_FOOT);
     }
     html_open(h, "title");
     html_attr_printf(h, "id", "t%u", id);
@@ -60,7 +61,7 @@ void chart_begin(const struct chart *c, const char *title, const char *descripti
     html_close(h, "desc");
 }
 
-void chart_end(const struct chart *c, const char *caption)
+void html_chart_end(const struct html_chart *c, const char *caption)
 {
     html_close(c->h, "svg");
     html_close(c->h, "div");
@@ -68,7 +69,8 @@ void chart_end(const struct chart *c, const char *caption)
     html_close(c->h, "figure");
 }
 
-void chart_text(const struct chart *c, double x, double y, const char *anchor, const char *class_name, const char *text)
+void html_chart_text(const struct html_chart *c, double x, double y, const char *anchor, const char *class_name,
+                     const char *text)
 {
     html_open(c->h, "text");
     html_attr_real(c->h, "x", x);
@@ -83,7 +85,7 @@ void chart_text(const struct chart *c, double x, double y, const char *anchor, c
     html_close(c->h, "text");
 }
 
-void chart_line(const struct chart *c, double x1, double y1, double x2, double y2, const char *class_name)
+void html_chart_line(const struct html_chart *c, double x1, double y1, double x2, double y2, const char *class_name)
 {
     html_open(c->h, "line");
     html_attr_real(c->h, "x1", x1);
@@ -94,20 +96,13 @@ void chart_line(const struct chart *c, double x1, double y1, double x2, double y
     html_close(c->h, "line");
 }
 
-/* The next of 1, 2, 5, 10, 20, ... from `least` on. */
-static double round_step(double least)
-{
-    double power = pow(10, floor(log10(least))), digits = least / power;
-    return power * (digits <= 1 ? 1 : digits <= 2 ? 2 : digits <= 5 ? 5 : 10);
-}
-
 enum { TICKS_MAX = 64 };
 
-static uint32_t ticks(const struct chart_range *range, uint32_t wanted, double *values)
+static uint32_t ticks(const struct html_range *range, uint32_t wanted, double *values)
 {
     uint32_t count = 0;
     if (!range->logarithmic) {
-        double step = round_step((range->to - range->from) / wanted);
+        double step = svg_tick_step((range->to - range->from) / wanted, false);
         for (double i = ceil(range->from / step - 1e-9); i * step <= range->to * (1 + 1e-12) && count < TICKS_MAX;
              i++) {
             values[count++] = i * step + 0.0; /* no -0 */
@@ -132,52 +127,53 @@ static const char *number(double value, char *text, size_t size)
     return text;
 }
 
-void chart_axis_x(const struct chart *c, const char *label)
+void html_chart_axis_x(const struct html_chart *c, const char *label)
 {
-    double values[TICKS_MAX], bottom = c->height - CHART_FOOT, last = -1e9;
+    double values[TICKS_MAX], bottom = c->height - HTML_CHART_FOOT, last = -1e9;
     char text[32];
     uint32_t count = ticks(&c->x, 10, values);
     for (uint32_t i = 0; i < count; i++) {
-        double x = chart_x(c, values[i]);
-        chart_line(c, x, CHART_TOP, x, bottom + 4, "grid");
+        double x = html_chart_x(c, values[i]);
+        html_chart_line(c, x, HTML_CHART_TOP, x, bottom + 4, "grid");
         if (x - last >= 52) {
-            chart_text(c, x, bottom + 19, "middle", "soft", number(values[i], text, sizeof text));
+            html_chart_text(c, x, bottom + 19, "middle", "soft", number(values[i], text, sizeof text));
             last = x;
         }
     }
-    chart_line(c, c->left, bottom, CHART_WIDTH - CHART_RIGHT, bottom, "axis");
-    chart_text(c, (c->left + CHART_WIDTH - CHART_RIGHT) / 2, c->height - 8, "middle", NULL, label);
+    html_chart_line(c, c->left, bottom, HTML_CHART_WIDTH - HTML_CHART_RIGHT, bottom, "axis");
+    html_chart_text(c, (c->left + HTML_CHART_WIDTH - HTML_CHART_RIGHT) / 2, c->height - 8, "middle", NULL, label);
 }
 
-void chart_axis_y(const struct chart *c, const char *label)
+void html_chart_axis_y(const struct html_chart *c, const char *label)
 {
     double values[TICKS_MAX], last = 1e9;
     char text[32];
     uint32_t count = ticks(&c->y, 6, values);
     for (uint32_t i = 0; i < count; i++) {
-        double y = chart_y(c, values[i]);
-        chart_line(c, c->left - 4, y, CHART_WIDTH - CHART_RIGHT, y, "grid");
+        double y = html_chart_y(c, values[i]);
+        html_chart_line(c, c->left - 4, y, HTML_CHART_WIDTH - HTML_CHART_RIGHT, y, "grid");
         if (last - y >= 18) {
-            chart_text(c, c->left - 8, y + 5, "end", "soft", number(values[i], text, sizeof text));
+            html_chart_text(c, c->left - 8, y + 5, "end", "soft", number(values[i], text, sizeof text));
             last = y;
         }
     }
     html_open(c->h, "text");
-    html_attr_printf(c->h, "transform", "translate(16 %.0f) rotate(-90)", (CHART_TOP + c->height - CHART_FOOT) / 2);
+    html_attr_printf(c->h, "transform", "translate(16 %.0f) rotate(-90)",
+                     (HTML_CHART_TOP + c->height - HTML_CHART_FOOT) / 2);
     html_attr(c->h, "text-anchor", "middle");
     html_text(c->h, label);
     html_close(c->h, "text");
 }
 
-struct chart_range chart_range_of(double least, double most)
+struct html_range html_range_of(double least, double most)
 {
     if (least > 0 && most / least > 30) {
-        return (struct chart_range){ least / 1.1, most * 1.1, true };
+        return (struct html_range){ least / 1.1, most * 1.1, true };
     }
     double room = most > least ? 0.05 * (most - least) : 0.1 * fabs(most) + 1e-9;
     double from = least - room;
     if (least >= 0 && least < 0.5 * most) {
         from = 0;
     }
-    return (struct chart_range){ from, most + room, false };
+    return (struct html_range){ from, most + room, false };
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "plots/memory_bins.h"
-#include "plots/plot_internal.h"
+#include "plots/time_unit.h"
 #include "sim/base/units.h"
 #include "sim/report/html/step_page_internal.h"
 
@@ -30,23 +30,23 @@ static double sum_to(const uint64_t *bytes, uint32_t last)
 }
 
 /* The band between the classes below `k` and `k` itself: forth along its top, back along its bottom. */
-static void put_band(const struct chart *c, const struct memory_bin *bins, uint32_t count, uint32_t of, uint32_t k,
+static void put_band(const struct html_chart *c, const struct memory_bin *bins, uint32_t count, uint32_t of, uint32_t k,
                      double end, double unit, struct strbuf *path)
 {
     path->length = 0;
     for (uint32_t i = 0; i < count; i++) {
-        double x = chart_x(c, end * bins[i].bin / of), y = chart_y(c, sum_to(bins[i].bytes, k) / unit);
+        double x = html_chart_x(c, end * bins[i].bin / of), y = html_chart_y(c, sum_to(bins[i].bytes, k) / unit);
         strbuf_printf(path, i == 0 ? "M%.2f %.2f" : "H%.2fV%.2f", x, y);
     }
-    strbuf_printf(path, "H%.2f", chart_x(c, end));
+    strbuf_printf(path, "H%.2f", html_chart_x(c, end));
     for (uint32_t i = count; i-- > 0;) {
-        double y = chart_y(c, k > 0 ? sum_to(bins[i].bytes, k - 1) / unit : 0);
-        strbuf_printf(path, "V%.2fH%.2f", y, chart_x(c, end * bins[i].bin / of));
+        double y = html_chart_y(c, k > 0 ? sum_to(bins[i].bytes, k - 1) / unit : 0);
+        strbuf_printf(path, "V%.2fH%.2f", y, html_chart_x(c, end * bins[i].bin / of));
     }
     strbuf_char(path, 'z');
 }
 
-static void put_bands(const struct chart *c, const struct memory_bin *bins, uint32_t count, double end,
+static void put_bands(const struct html_chart *c, const struct memory_bin *bins, uint32_t count, double end,
                       const bool *used)
 {
     struct strbuf path = { 0 };
@@ -85,12 +85,12 @@ static void put_big(struct html *h, const struct series_space *space, const stru
     double end = s_from_ps(end_ps) * unit.per_s, peak = (double)space->peak_bytes / GIB;
     double capacity = about != NULL && about->capacity > 0 ? about->capacity / GIB : NAN;
     bool limit = capacity < 4 * peak;
-    struct chart c = { .h = h,
-                       .height = 400,
-                       .left = 78,
-                       .x = { 0, end, false },
-                       .y = { 0, 1.06 * (limit && capacity > peak ? capacity : peak), false },
-                       .time_unit = unit.name };
+    struct html_chart c = { .h = h,
+                            .height = 400,
+                            .left = 78,
+                            .x = { 0, end, false },
+                            .y = { 0, 1.06 * (limit && capacity > peak ? capacity : peak), false },
+                            .time_unit = unit.name };
     char title[PAGE_TEXT_BYTES], label[32], text[PAGE_TEXT_BYTES];
     used_classes(&space->series, used);
     for (uint32_t k = 0; k < BUFFER_CLASS_COUNT; k++) {
@@ -101,18 +101,19 @@ static void put_big(struct html *h, const struct series_space *space, const stru
     page_legend(h, looks, looks_count);
     snprintf(title, sizeof title, "Memory of %.100s by class over time", space->name);
     snprintf(label, sizeof label, "time (%s)", unit.name);
-    chart_begin(&c, title,
-                "Stacked: what lasts all step long below, what comes and goes above. The table below has "
-                "the classes at the peak.");
-    chart_axis_x(&c, label);
-    chart_axis_y(&c, "memory (GiB)");
+    html_chart_begin(&c, title,
+                     "Stacked: what lasts all step long below, what comes and goes above. The table below has "
+                     "the classes at the peak.");
+    html_chart_axis_x(&c, label);
+    html_chart_axis_y(&c, "memory (GiB)");
     put_bands(&c, bins, count, end, used);
     if (limit) {
-        chart_line(&c, c.left, chart_y(&c, capacity), CHART_WIDTH - CHART_RIGHT, chart_y(&c, capacity), "limit");
+        html_chart_line(&c, c.left, html_chart_y(&c, capacity), HTML_CHART_WIDTH - HTML_CHART_RIGHT,
+                        html_chart_y(&c, capacity), "limit");
     }
     snprintf(text, sizeof text, "%.100s, the fullest: live bytes by class%s.", space->name,
              limit ? "; the dashed line is the usable capacity" : "");
-    chart_end(&c, text);
+    html_chart_end(&c, text);
 }
 
 /* A total over time, 240 by 90, on its own scale: its capacity, or its peak where that is far below. */

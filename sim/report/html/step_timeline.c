@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plots/plot_internal.h"
+#include "plots/time_unit.h"
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 #include "sim/report/html/step_page_internal.h"
@@ -13,7 +13,7 @@ enum { NAME_PIXELS = 8, SHADES = 3 };
 static const double BOX_TOP = 0.08, BOX_BOTTOM = 0.72, STRIP_TOP = 0.76, STRIP_BOTTOM = 0.92;
 
 struct drawing {
-    struct chart chart;
+    struct html_chart chart;
     const struct boxes_picture *plan;
     const struct boxes_panel *panel;
     const char *const *names;
@@ -22,7 +22,7 @@ struct drawing {
 
 static double x_of(const struct drawing *d, int64_t time_ps)
 {
-    return chart_x(&d->chart, s_from_ps(time_ps) * d->unit_per_s);
+    return html_chart_x(&d->chart, s_from_ps(time_ps) * d->unit_per_s);
 }
 
 static int shade_of(const struct drawing *d, const struct box *box)
@@ -42,7 +42,7 @@ static void put_path(const struct drawing *d, const struct box *boxes, size_t co
     for (size_t i = 0; i < count; i++) {
         const struct box *box = &boxes[i];
         if (box_phase(box) == phase && shade_of(d, box) == shade) {
-            double top = CHART_TOP + d->row_height * (box->row + (box->strip ? STRIP_TOP : BOX_TOP));
+            double top = HTML_CHART_TOP + d->row_height * (box->row + (box->strip ? STRIP_TOP : BOX_TOP));
             double height = d->row_height * (box->strip ? STRIP_BOTTOM - STRIP_TOP : BOX_BOTTOM - BOX_TOP);
             double x = x_of(d, box->from_ps), width = x_of(d, box->to_ps) - x;
             strbuf_printf(path, "M%.2f %.1fh%.2fv%.1fh-%.2fz", x, top, width, height, width);
@@ -76,11 +76,11 @@ static void put_labels(const struct drawing *d)
         if (to - from >= BOX_LABEL_PIXELS) {
             bool dark = palette_phase(box_phase(box))->white_text && shade_of(d, box) == 0;
             snprintf(number, sizeof number, "%u", box->micro_batch);
-            chart_text(&d->chart, (from + to) / 2, CHART_TOP + d->row_height * (box->row + 0.4) + 5, "middle",
-                       dark                    ? "on-dark"
-                       : shade_of(d, box) == 0 ? "on-light"
-                                               : NULL,
-                       number);
+            html_chart_text(&d->chart, (from + to) / 2, HTML_CHART_TOP + d->row_height * (box->row + 0.4) + 5, "middle",
+                            dark                    ? "on-dark"
+                            : shade_of(d, box) == 0 ? "on-light"
+                                                    : NULL,
+                            number);
         }
     }
 }
@@ -95,8 +95,8 @@ static void put_rows(const struct drawing *d)
         while (end < all->count && all->items[end].row == row) {
             end++;
         }
-        chart_text(&d->chart, d->chart.left - 8, CHART_TOP + d->row_height * (row + 0.4) + 5, "end", NULL,
-                   d->names[d->plan->ranks[row]]);
+        html_chart_text(&d->chart, d->chart.left - 8, HTML_CHART_TOP + d->row_height * (row + 0.4) + 5, "end", NULL,
+                        d->names[d->plan->ranks[row]]);
         for (int p = 0; p < PHASE_COUNT && end > at; p++) {
             for (int shade = 0; shade < SHADES; shade++) {
                 put_path(d, &all->items[at], end - at, (enum op_phase)p, shade, &path);
@@ -110,30 +110,30 @@ static void put_rows(const struct drawing *d)
 
 static void put_panel(struct drawing *d, uint32_t index, const struct time_unit *unit)
 {
-    struct chart *c = &d->chart;
+    struct html_chart *c = &d->chart;
     char label[48], description[320];
     d->panel = &d->plan->panels[index];
-    c->x = (struct chart_range){ s_from_ps(d->panel->from_ps) * unit->per_s, s_from_ps(d->panel->to_ps) * unit->per_s,
-                                 false };
+    c->x = (struct html_range){ s_from_ps(d->panel->from_ps) * unit->per_s, s_from_ps(d->panel->to_ps) * unit->per_s,
+                                false };
     snprintf(label, sizeof label, "time (%s)", unit->name);
     snprintf(description, sizeof description,
              "%u rows, one a rank, from %.4g to %.4g %s. The coloured boxes are what each compute queue runs; where "
              "there is "
              "none it waits. The tables below say how much of the step each cause takes.",
              d->plan->row_count, c->x.from, c->x.to, unit->name);
-    chart_begin(c, index == 0 ? "The whole step, ranks against time" : "The beginning of the step, enlarged",
-                description);
-    chart_axis_x(c, label);
+    html_chart_begin(c, index == 0 ? "The whole step, ranks against time" : "The beginning of the step, enlarged",
+                     description);
+    html_chart_axis_x(c, label);
     put_rows(d);
     put_labels(d);
-    chart_end(c,
-              index == 0
-                  ? d->plan->chunk_count > 1
-                        ? "The whole step. The paler a pass, the later its chunk; the strip below a row shows copies "
-                          "and collectives that run beside it."
-                        : "The whole step. Neighbouring micro-batches differ in shade; the strip below a row shows "
-                          "copies and collectives that run beside it."
-                  : "The beginning of the same step, enlarged. Numbers are micro-batches.");
+    html_chart_end(
+        c, index == 0
+               ? d->plan->chunk_count > 1
+                     ? "The whole step. The paler a pass, the later its chunk; the strip below a row shows copies "
+                       "and collectives that run beside it."
+                     : "The whole step. Neighbouring micro-batches differ in shade; the strip below a row shows "
+                       "copies and collectives that run beside it."
+               : "The beginning of the same step, enlarged. Numbers are micro-batches.");
 }
 
 static double name_margin(const struct drawing *d)
@@ -156,10 +156,10 @@ enum status step_timeline(struct html *h, const struct step_source *source, stru
     struct time_unit unit = plot_time_unit(s_from_ps(series->end_ps));
     struct drawing d = { .plan = &plan, .names = series->rank_names, .unit_per_s = unit.per_s };
     d.row_height = plan.row_count > 16 ? 22 : plan.row_count > 4 ? 32 : 44;
-    d.chart = (struct chart){ .h = h,
-                              .height = CHART_TOP + plan.row_count * d.row_height + CHART_FOOT,
-                              .y = { 0, 1, false },
-                              .time_unit = unit.name };
+    d.chart = (struct html_chart){ .h = h,
+                                   .height = HTML_CHART_TOP + plan.row_count * d.row_height + HTML_CHART_FOOT,
+                                   .y = { 0, 1, false },
+                                   .time_unit = unit.name };
     d.chart.left = name_margin(&d);
     for (int p = 0; p < PHASE_COUNT; p++) {
         if (plan.phases[p]) {
