@@ -71,13 +71,16 @@ static inline bool html_check_character(struct html_check *c)
     return true;
 }
 
-static inline void html_check_keep(char (*list)[HTML_CHECK_NAME_BYTES], uint32_t *count, const char *from,
-                                   size_t length)
+/* A name that could not be kept would not be compared: that is a complaint too. */
+static inline void html_check_keep(struct html_check *c, char (*list)[HTML_CHECK_NAME_BYTES], uint32_t *count,
+                                   const char *from, size_t length)
 {
-    if (*count < HTML_CHECK_NAMES && length < HTML_CHECK_NAME_BYTES) {
-        memcpy(list[*count], from, length);
-        list[(*count)++][length] = '\0';
+    if (*count == HTML_CHECK_NAMES || length >= HTML_CHECK_NAME_BYTES) {
+        (void)html_check_fail(c, "more, or longer, ids than are looked at");
+        return;
     }
+    memcpy(list[*count], from, length);
+    list[(*count)++][length] = '\0';
 }
 
 static inline bool html_check_attribute(struct html_check *c)
@@ -106,13 +109,13 @@ static inline bool html_check_attribute(struct html_check *c)
         return html_check_fail(c, "something from outside, or a script in an attribute");
     }
     if (strcmp(name, "id") == 0) {
-        html_check_keep(c->ids, &c->id_count, value, length);
+        html_check_keep(c, c->ids, &c->id_count, value, length);
     } else if (link) {
-        html_check_keep(c->references, &c->reference_count, value + 1, length - 1);
+        html_check_keep(c, c->references, &c->reference_count, value + 1, length - 1);
     } else if (strcmp(name, "aria-labelledby") == 0) {
         for (size_t at = 0; at < length;) {
             size_t word = strcspn(value + at, " \"");
-            html_check_keep(c->references, &c->reference_count, value + at, word);
+            html_check_keep(c, c->references, &c->reference_count, value + at, word);
             at += word + 1;
         }
     }

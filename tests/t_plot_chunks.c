@@ -64,7 +64,8 @@ static void test_every_chunk_is_somewhere(void)
     static struct interval stays[8192];
     char folder[] = "/tmp/memwall-chunks-XXXXXX", path[128], line[256], command[128];
     uint32_t count = 0, list = 0, gaps = 0, device = 0, ends = 0, moves = 0;
-    if (mkdtemp(folder) == NULL || !write_files(&run, "patrickstar", folder)) {
+    EXPECT(mkdtemp(folder) != NULL);
+    if (!write_files(&run, "patrickstar", folder)) {
         return;
     }
     EXPECT(there(folder, "plots/chunks.gp"));

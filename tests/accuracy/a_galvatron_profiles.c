@@ -1,5 +1,9 @@
 /* Our model graph and machine against what Galvatron's profilers measured (shared data galvatron2/model_profiles; facts/galvatron-bmw.md E): forward times of a layer, and memory triples. The GPUs are not recorded;
- * bandwidths and budgets say A100. Times: every row is the difference of two numbers of layers at one batch; one machine is calibrated on every other row and judged on the rest. */
+ * bandwidths and budgets say A100. Times: every row is the difference of two numbers of layers at one batch; one machine is calibrated on every other row and judged on the rest.
+ *
+ * Not all files are judged; those that are were chosen by hand. The others of the same kind are shown beside them (..._SHOWN): times that in part contradict the judged ones of the same layer (another
+ * GPU, or a busy one: some differences are negative), memory that the rules below do not explain. Left out: files with the numbers of one that is here, of four GPUs, of a part of a layer, of one number
+ * of layers, and T5, Swin and experts, which have no graph. */
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 #include "strategies/planners/galvatron_files.h"
@@ -50,6 +54,19 @@ static const struct profile TIMES[] = {
     { "vit_hf__computation_profiling_bf16_hidden1280_head16__2025-03-24_7ee4925f", VIT(1280, 16, 5120), UNFUSED, 197 },
     { "vit_hf__computation_profiling_bf16_hidden2560_head32__2025-03-24_7ee4925f", VIT(2560, 32, 10240), UNFUSED, 197 },
 };
+
+static const struct profile TIMES_SHOWN[] = {
+    { "gpt_hf__computation_profiling_bf16_hidden4096_head32_seqlen2048__2024-08-09_284bc213",
+      GPT(4096, 32, 16384, 2048), FLASH, 2048 },
+    { "gpt_hf__computation_profiling_bf16_hidden4096_head32_seqlen2048__2024-09-02_208a61f8",
+      GPT(4096, 32, 16384, 2048), FLASH, 2048 },
+    { "llama_fa__computation_profiling_bf16_hidden4096_head32_seqlen2048__2024-10-08_16882d23", LLAMA, FLASH, 2048 },
+    { "llama_hf__computation_profiling_bf16_hidden4096_head32_seqlen2048__2024-09-19_071fd694", LLAMA, FLASH, 2048 },
+    { "llama_hf__computation_profiling_bf16_hidden4096_head32_seqlen2048__2024-10-08_16882d23", LLAMA, FLASH, 2048 },
+    { "llama_hf__computation_profiling_bf16_llama-7b_all__2025-10-10_1d27a7a3", LLAMA, FLASH, 0 },
+    { "llama_hf__computation_profiling_bf16_llama-7b_all__2025-10-10_99a0f185", LLAMA, FLASH, 0 },
+};
+enum { TIME_FILES = sizeof TIMES / sizeof *TIMES, TIME_FILES_SHOWN = sizeof TIMES_SHOWN / sizeof *TIMES_SHOWN };
 
 enum { ROWS_MAX = 256 };
 struct row {
@@ -231,14 +248,18 @@ static void calibrate(double *factors)
     }
 }
 
-static void print_by_profile(void)
+/* Every `step`-th row from `first` on, by profile; the mean error. */
+static double print_by_profile(const struct profile *profiles, size_t profile_count, uint32_t first, uint32_t step,
+                               const char *what, double allowed)
 {
-    for (size_t p = 0; p < sizeof TIMES / sizeof *TIMES; p++) {
+    double sums = 0, biases = 0, most = 0;
+    uint32_t all = 0;
+    for (size_t p = 0; p < profile_count; p++) {
         double sum = 0, bias = 0, worst = 0;
         uint32_t count = 0;
-        for (uint32_t i = 1; i < row_count; i += 2) {
+        for (uint32_t i = first; i < row_count; i += step) {
             double off = rows[i].predicted_s / rows[i].measured_s - 1;
-            if (rows[i].profile == &TIMES[p]) {
+            if (rows[i].profile == &profiles[p]) {
                 sum += fabs(off);
                 bias += off;
                 worst = fabs(off) > fabs(worst) ? off : worst;
@@ -246,10 +267,16 @@ static void print_by_profile(void)
             }
         }
         if (count > 0) {
-            printf("  %-88s %2u rows  off %5.2f %%  bias %+6.2f %%  worst %+6.2f %%\n", TIMES[p].file, count,
+            printf("  %-88s %2u rows  off %5.2f %%  bias %+6.2f %%  worst %+6.2f %%\n", profiles[p].file, count,
                    100 * sum / count, 100 * bias / count, 100 * worst);
         }
+        sums += sum;
+        biases += bias;
+        most = fmax(most, fabs(worst));
+        all += count;
     }
+    print_summary(what, all, sums / all, biases / all, most, allowed);
+    return sums / all;
 }
 
 static void test_times(void)
@@ -257,24 +284,28 @@ static void test_times(void)
     double factors[FACTORS] = { 1, 1, 1, 1 }, worst;
     fclose(golden_open(
         "galvatron2/model_profiles/vit_hf__computation_profiling_bf16_hidden2560_head32__2025-03-24_7ee4925f.json"));
-    for (size_t i = 0; i < sizeof TIMES / sizeof *TIMES; i++) {
+    for (size_t i = 0; i < TIME_FILES; i++) {
         read_rows(&TIMES[i]);
     }
-    double shipped = mean_error(factors, 2, true, &worst), bias = 0;
+    double shipped = mean_error(factors, 2, true, &worst);
     printf("  %u layers, the shipped dgx-a100-40gb is %.2f %% off, worst %.2f %%\n", row_count, 100 * shipped,
            100 * worst);
     calibrate(factors);
-    double fitted = mean_error(factors, 0, true, NULL), judged = mean_error(factors, 1, true, &worst);
-    for (uint32_t i = 1; i < row_count; i += 2) {
-        bias += (rows[i].predicted_s / rows[i].measured_s - 1) / (row_count / 2);
-    }
     for (int f = 0; f < FACTORS; f++) {
         printf("    %-48s x %.3f\n", FACTOR_WORDS[f], factors[f]);
     }
-    print_by_profile();
-    printf("  calibrated rows %.2f %% off\n", 100 * fitted);
-    print_summary("layer forward times kept back (Galvatron's profiles)", row_count / 2, judged, bias, worst, 0.10);
-    EXPECT(judged <= 0.10);
+    printf("  calibrated rows %.2f %% off\n", 100 * mean_error(factors, 0, true, NULL));
+    (void)mean_error(factors, 1, true, NULL); /* predicts them */
+    EXPECT(print_by_profile(TIMES, TIME_FILES, 1, 2, "layer forward times kept back (Galvatron's profiles)", 0.10) <=
+           0.10);
+    uint32_t first = row_count;
+    for (size_t i = 0; i < TIME_FILES_SHOWN; i++) {
+        read_rows(&TIMES_SHOWN[i]);
+    }
+    for (uint32_t i = first; i < row_count; i++) {
+        predict_row(&rows[i], factors);
+    }
+    (void)print_by_profile(TIMES_SHOWN, TIME_FILES_SHOWN, first, 1, "layer forward times of the other files", 0);
 }
 
 /* ---- memory triples ---- */
@@ -306,7 +337,23 @@ static const struct profile MEMORIES[] = {
     { "gpt__memory_profiling_bf16_llama2-7b_all__2026-04-10_5c104c6a", LLAMA, FLASH,
       4096 }, /* its keys say 2048, but a recomputed layer keeps 32 MiB a sample, which is 4096 x 4096 x 2 bytes; the file of 2025-10-10 has the same numbers under 4096 */
 };
-enum { TRIPLES_MAX = 256, DEVICES = 8 };
+static const struct profile MEMORIES_SHOWN[] = {
+    { "gpt_hf__memory_profiling_bf16_hidden4096_head32_seqlen2048__2024-09-19_071fd694", GPT(4096, 32, 16384, 2048),
+      FLASH, 2048 },
+    { "gpt_hf__memory_profiling_bf16_hidden4096_head32_seqlen2048__2024-08-09_284bc213", GPT(4096, 32, 16384, 2048),
+      FLASH, 2048 },
+    { "llama_hf__memory_profiling_bf16_hidden4096_head32_seqlen2048__2024-10-08_16882d23", LLAMA, FLASH, 2048 },
+    { "llama_hf__memory_profiling_bf16_hidden4096_head32_seqlen2048__2024-10-22_03d9e687", LLAMA, FLASH, 2048 },
+    { "gpt_hf__memory_profiling_bf16_hidden4096_head32__2024-12-11_9cf77a59", GPT(4096, 32, 16384, 65536), FLASH, 0 },
+    { "bert_hf__memory_profiling_bf16_hidden768_head12__2025-02-11_15cbc126", BERT(768, 12, 3072), UNFUSED, 0 },
+    { "bert_hf__memory_profiling_bf16_hidden1024_head16__2025-02-11_15cbc126", BERT(1024, 16, 4096), UNFUSED, 0 },
+    { "baichuan__memory_profiling_bf16_hidden4096_head32_seqlen2048__2023-11-30_698e09a1", LLAMA, FLASH, 2048 },
+};
+enum {
+    MEMORY_FILES = sizeof MEMORIES / sizeof *MEMORIES,
+    MEMORY_FILES_SHOWN = sizeof MEMORIES_SHOWN / sizeof *MEMORIES_SHOWN
+};
+enum { TRIPLES_MAX = 512, DEVICES = 8 };
 static struct triple triples[TRIPLES_MAX];
 static uint32_t triple_count;
 
@@ -423,13 +470,17 @@ static void predict_triple(struct triple *triple)
     scenario_free(&scenario);
 }
 
-static void test_memory(void)
+/* Triples of some files, all printed; the mean error. */
+static double print_triples(const struct profile *profiles, size_t profile_count, const char *what, double allowed)
 {
-    double sums[3] = { 0, 0, 0 }, biases[3] = { 0, 0, 0 }, worst[3] = { 0, 0, 0 };
-    for (size_t i = 0; i < sizeof MEMORIES / sizeof *MEMORIES; i++) {
-        read_triples(&MEMORIES[i]);
+    static const char *const whats[3] = { "  model states after backward", "  activations after forward",
+                                          "  peak of backward" };
+    double sums[3] = { 0, 0, 0 }, biases[3] = { 0, 0, 0 }, worst[3] = { 0, 0, 0 }, mean = 0, bias = 0, most = 0;
+    uint32_t first = triple_count;
+    for (size_t i = 0; i < profile_count; i++) {
+        read_triples(&profiles[i]);
     }
-    for (uint32_t i = 0; i < triple_count; i++) {
+    for (uint32_t i = first; i < triple_count; i++) {
         struct triple *t = &triples[i];
         predict_triple(t);
         printf("  %-28.28s tp%u L%u%s%s%s ", t->profile->file, t->tensor, t->layers, t->recompute ? " c" : "",
@@ -443,19 +494,22 @@ static void test_memory(void)
         }
         printf("\n");
     }
-    static const char *const whats[3] = { "  model states after backward", "  activations after forward",
-                                          "  peak of backward" };
+    uint32_t count = triple_count - first;
     for (int k = 0; k < 3; k++) {
-        print_summary(whats[k], triple_count, sums[k] / triple_count, biases[k] / triple_count, worst[k], 0);
-    }
-    double mean = (sums[0] + sums[1] + sums[2]) / (3 * triple_count), most = 0;
-    for (int k = 0; k < 3; k++) {
+        print_summary(whats[k], count, sums[k] / count, biases[k] / count, worst[k], 0);
+        mean += sums[k] / (3 * count);
+        bias += biases[k] / (3 * count);
         most = fmax(most, fabs(worst[k]));
     }
-    print_summary("memory triples (Galvatron's profiles)", 3 * triple_count, mean,
-                  (biases[0] + biases[1] + biases[2]) / (3 * triple_count), most, 0.05);
+    print_summary(what, 3 * count, mean, bias, most, allowed);
+    return mean;
+}
+
+static void test_memory(void)
+{
+    EXPECT(print_triples(MEMORIES, MEMORY_FILES, "memory triples (Galvatron's profiles)", 0.05) <= 0.05);
     EXPECT(triple_count >= 80);
-    EXPECT(mean <= 0.05);
+    (void)print_triples(MEMORIES_SHOWN, MEMORY_FILES_SHOWN, "memory triples of the other files", 0);
 }
 
 TEST_MAIN(TEST(test_memory), TEST(test_times))

@@ -6,7 +6,8 @@ fit="$here/../../scenarios/gpt2-xl-one-gpu-offload.json"
 page="$folder/page.html"
 
 whole() { # file, JSON of the result or "": well-formed, self-contained, labelled, with the result's figures
-    [ ! -e "$folder/page.html.tmp" ]
+    [ -z "$(compgen -G "$1.*.tmp")" ]
+    expect "  nothing half-written beside it" $?
     if command -v xmllint >/dev/null; then
         xmllint --noout "$1"
         expect "  xmllint reads it" $?

@@ -117,7 +117,7 @@ mkdir "$folder/cut"
 echo earlier >"$folder/cut/trace.measured.json.gz"
 "$binary" validate "$folder/tiny.json" --executor host --steps 1024 --set training.global_batch=64 --out "$folder/cut" >"$folder/out" 2>"$folder/err" &
 child=$!
-for _ in $(seq 200); do
+for _ in $(seq 2400); do # ends with the second step; two minutes on a busy computer
     grep -q "^step 2 " "$folder/err" && break
     sleep 0.05
 done
