@@ -1,40 +1,64 @@
-/* The plug-ins that are linked in. One line each. */
+/* The plug-ins that are linked in, one line each, and those that were added at start-up behind them. Zero ends a list. */
 #include "strategies/registry.h"
 
 #include <string.h>
 
+#include "sim/base/check.h"
 #include "strategies/orders/orders.h"
 #include "strategies/policies/policies.h"
 
-enum { LIST_BYTES = 512 };
+enum { LIST_BYTES = 512, REGISTRY_BUILT_IN_MAX = 32 };
+#define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
-static const struct pipeline_order *const ORDERS[] = {
+static const struct pipeline_order *orders[REGISTRY_BUILT_IN_MAX + REGISTRY_ADDED_MAX + 1] = {
     &order_gpipe,         &order_1f1b,   &order_dapple_pb, &order_interleaved, &order_zb_h1,    &order_zb_h2,
     &order_zb_v,          &order_v_half, &order_v_min,     &order_chimera,     &order_dualpipe, &order_pipedream,
     &order_pipedream_2bw, &order_lsps_a, &order_lsps_b,    &order_lsps_c,
 };
 
-static const struct memory_policy *const POLICIES[] = {
+static const struct memory_policy *policies[REGISTRY_BUILT_IN_MAX + REGISTRY_ADDED_MAX + 1] = {
     &policy_resident,      &policy_optimizer_on_host, &policy_patrickstar, &policy_zero_offload,
     &policy_zero3_offload, &policy_zero_infinity,     &policy_vdnn,        &policy_superneurons,
     &policy_capuchin,      &policy_swapadvisor,       &policy_dtr,         &policy_mpress,
 };
 
-enum {
-    ORDER_COUNT = sizeof ORDERS / sizeof ORDERS[0],
-    POLICY_COUNT = sizeof POLICIES / sizeof POLICIES[0],
-};
-
 const struct pipeline_order *const *registry_orders(uint32_t *count)
 {
-    *count = ORDER_COUNT;
-    return ORDERS;
+    for (*count = 0; orders[*count] != NULL; (*count)++) {
+    }
+    return orders;
 }
 
 const struct memory_policy *const *registry_policies(uint32_t *count)
 {
-    *count = POLICY_COUNT;
-    return POLICIES;
+    for (*count = 0; policies[*count] != NULL; (*count)++) {
+    }
+    return policies;
+}
+
+bool registry_has_room(uint32_t more_orders, uint32_t more_policies)
+{
+    uint32_t order_count, policy_count;
+    (void)registry_orders(&order_count);
+    (void)registry_policies(&policy_count);
+    return more_orders <= REGISTRY_ADDED_MAX && order_count + more_orders < LENGTH(orders) &&
+           more_policies <= REGISTRY_ADDED_MAX && policy_count + more_policies < LENGTH(policies);
+}
+
+void registry_add_order(const struct pipeline_order *order)
+{
+    uint32_t count;
+    (void)registry_orders(&count);
+    CHECK(count + 1 < LENGTH(orders));
+    orders[count] = order;
+}
+
+void registry_add_policy(const struct memory_policy *policy)
+{
+    uint32_t count;
+    (void)registry_policies(&count);
+    CHECK(count + 1 < LENGTH(policies));
+    policies[count] = policy;
 }
 
 /* The index of `name`, or `count` with an error that names the nearest and lists all. */
@@ -60,20 +84,24 @@ static uint32_t find(const char *what, const char *name, const char *const *name
 
 const struct pipeline_order *registry_order(const char *name, struct error *error)
 {
-    const char *names[ORDER_COUNT];
-    for (uint32_t i = 0; i < ORDER_COUNT; i++) {
-        names[i] = ORDERS[i]->name;
+    const char *names[LENGTH(orders)];
+    uint32_t count;
+    (void)registry_orders(&count);
+    for (uint32_t i = 0; i < count; i++) {
+        names[i] = orders[i]->name;
     }
-    uint32_t index = find("pipeline order", name, names, ORDER_COUNT, error);
-    return index == ORDER_COUNT ? NULL : ORDERS[index];
+    uint32_t index = find("pipeline order", name, names, count, error);
+    return index == count ? NULL : orders[index];
 }
 
 const struct memory_policy *registry_policy(const char *name, struct error *error)
 {
-    const char *names[POLICY_COUNT];
-    for (uint32_t i = 0; i < POLICY_COUNT; i++) {
-        names[i] = POLICIES[i]->name;
+    const char *names[LENGTH(policies)];
+    uint32_t count;
+    (void)registry_policies(&count);
+    for (uint32_t i = 0; i < count; i++) {
+        names[i] = policies[i]->name;
     }
-    uint32_t index = find("memory policy", name, names, POLICY_COUNT, error);
-    return index == POLICY_COUNT ? NULL : POLICIES[index];
+    uint32_t index = find("memory policy", name, names, count, error);
+    return index == count ? NULL : policies[index];
 }

@@ -13,6 +13,7 @@
 #include "sim/base/file.h"
 #include "sim/base/json.h"
 #include "sim/cli/executors.h"
+#include "sim/cli/plugins.h"
 
 enum common_flag {
     FLAG_SET = 1000,
@@ -22,6 +23,7 @@ enum common_flag {
     FLAG_DETAIL,
     FLAG_NO_FOLD,
     FLAG_QUIET,
+    FLAG_PLUGIN,
     FLAG_HELP,
     FLAG_VERSION,
     FLAG_FIRST_OWN
@@ -42,6 +44,8 @@ static const struct common COMMON[] = {
       FLAG_DETAIL },
     { "no-fold", NULL, "build every rank, not one for all equal ones", FLAG_NO_FOLD },
     { "quiet", NULL, "no progress on standard error", FLAG_QUIET },
+    { "plugin", "FILE.so", "add the strategies of a shared object (strategies/plugin/plugin.h; repeatable)",
+      FLAG_PLUGIN },
     { "help", NULL, "this text", FLAG_HELP },
     { "version", NULL, "the version", FLAG_VERSION },
 };
@@ -67,6 +71,7 @@ static bool heeds(const struct cli_command *command, enum common_flag code)
     case FLAG_OUT:
     case FLAG_JSON:
     case FLAG_QUIET:
+    case FLAG_PLUGIN:
     case FLAG_HELP:
     case FLAG_VERSION:
     case FLAG_FIRST_OWN: break;
@@ -145,6 +150,7 @@ static bool take_common(struct cli_flags *flags, int code)
     case FLAG_DETAIL: flags->detail = optarg; break;
     case FLAG_NO_FOLD: flags->no_fold = true; break;
     case FLAG_QUIET: flags->quiet = true; break;
+    case FLAG_PLUGIN:
     case FLAG_HELP:
     case FLAG_VERSION:
     case FLAG_FIRST_OWN: break;
@@ -224,7 +230,13 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, struct 
             *code = usage_error(command, "this command has no use for --", COMMON[found - FLAG_SET].name);
             return false;
         }
-        if (found >= FLAG_FIRST_OWN) {
+        if (found == FLAG_PLUGIN) {
+            struct error error = { 0 };
+            if (plugins_open(optarg, &error) != STATUS_OK) {
+                *code = cli_complain(&error);
+                return false;
+            }
+        } else if (found >= FLAG_FIRST_OWN) {
             *more[found - FLAG_FIRST_OWN].value = optarg != NULL ? optarg : "1";
         } else if (!take_common(flags, found)) {
             *code = usage_error(command, "too many --set flags", "");

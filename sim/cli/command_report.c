@@ -10,6 +10,7 @@
 #include "sim/base/json_write.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/job.h"
+#include "sim/cli/plugins.h"
 #include "sim/cli/run_studies.h"
 #include "sim/cli/run_texts.h"
 #include "sim/report/html/step_page.h"
@@ -163,7 +164,7 @@ static enum status report_sweep(struct call *call, struct error *error)
     if (call->sweep != NULL && !cli_whole("sweep", call->sweep, 1, 1e9, &id)) {
         return error_set(error, STATUS_BAD_INPUT, "--sweep needs the number of a sweep of the database");
     }
-    TRY(sweep_database_open_to_read(&database, call->flags.positionals[0], sweep_results_version, error));
+    TRY(sweep_database_open_to_read(&database, call->flags.positionals[0], plugins_results_version(), error));
     const struct sweep_page_request request = {
         .file = call->flags.positionals[0],
         .command = call->command.text,

@@ -14,6 +14,7 @@
 #include "sim/base/json_write.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/interrupt.h"
+#include "sim/cli/plugins.h"
 #include "sim/sweep/sweep_query.h"
 #include "sim/sweep/sweep_run.h"
 
@@ -274,7 +275,7 @@ static enum status run_sweep(struct call *call, struct sweep_query *query, const
     options.listen = listen;
     options.context = &show;
     TRY(sweep_load(&call->sweep, call->flags.positionals[0], error));
-    TRY(sweep_database_open(&call->database, call->texts.db, sweep_results_version, error));
+    TRY(sweep_database_open(&call->database, call->texts.db, plugins_results_version(), error));
     TRY(sweep_database_enter(call->database, &call->sweep, &id, error));
     query->sweep = id;
     (void)clock_gettime(CLOCK_MONOTONIC, &show.start);
@@ -296,7 +297,7 @@ static enum exit_code run_and_answer(struct call *call, struct sweep_query *quer
     if (call->flags.positional_count > 0) {
         status = run_sweep(call, query, options, &error);
     } else {
-        status = sweep_database_open_to_read(&call->database, call->texts.db, sweep_results_version, &error);
+        status = sweep_database_open_to_read(&call->database, call->texts.db, plugins_results_version(), &error);
     }
     enum exit_code code = status == STATUS_OK ? answer(call, query) : cli_complain(&error);
     sweep_database_close(call->database);

@@ -17,6 +17,7 @@ validate/dispatch/ 5
 validate/exec_host/ 5
 validate/exec_cuda/ 5
 strategies/planners/ 6
+strategies/plugin/ 6
 plots/ 7
 sim/report/ 7
 sim/sweep/ 7
