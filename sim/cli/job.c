@@ -10,6 +10,7 @@
 #include "sim/cli/ticker.h"
 #include "sim/plan/lower.h"
 #include "sim/plan/plan_order.h"
+#include "sim/plan/plan_words.h"
 #include "strategies/planners/plan_answer.h"
 #include "strategies/registry.h"
 
@@ -186,12 +187,14 @@ enum status job_execute(struct job *job, const struct cli_flags *flags, const st
     if (job->step_count > 0) {
         job->measured = measured_steps(job->steps_s, job->step_count);
     }
+    plan_words(&job->scenario.plan, &job->scenario.model, &job->plan_words);
     job->input = (struct result_input){
         .name = job->scenario.name,
         .schedule = &job->schedule,
         .timeline = &job->timeline,
         .cluster = &job->scenario.cluster,
         .software = &job->scenario.software,
+        .plan = job->plan_words.text,
         .precision = job->scenario.plan.precision,
         .does_not_fit = job->does_not_fit.length > 0 ? job->does_not_fit.text : NULL,
         .measured = job->step_count > 0 ? &job->measured : NULL,
@@ -204,6 +207,7 @@ void job_free(struct job *job)
 {
     result_free(&job->result);
     strbuf_free(&job->does_not_fit);
+    strbuf_free(&job->plan_words);
     timeline_free(&job->timeline);
     schedule_free(&job->schedule);
     scenario_free(&job->scenario);

@@ -15,7 +15,8 @@ struct job {
     struct policy_facts facts; /* of the lowering, for explain */
     struct timeline timeline;
     struct strbuf
-        does_not_fit; /* the reason, when the step does not fit; the timeline is then that of memory to spare */
+        does_not_fit;         /* the reason, when the step does not fit; the timeline is then that of memory to spare */
+    struct strbuf plan_words; /* how the model is split, in one sentence */
     double steps_s[EXECUTOR_STEPS_MAX]; /* measured steps, as they ran */
     uint32_t step_count;
     struct measured_steps measured;

@@ -56,9 +56,13 @@ static void headline(const struct result *result, const struct result_input *inp
 {
     char a[32], b[32];
     strbuf_printf(out, "%s\n", result->name);
-    strbuf_printf(out, "%u GPUs of %s, %s executor%s, schedule of %u ops\n\n", input->schedule->gpu_count,
+    strbuf_printf(out, "%u GPUs of %s, %s executor%s, schedule of %u ops\n", input->schedule->gpu_count,
                   input->cluster->machine->name, input->timeline->executor,
                   input->timeline->emulated ? " (emulated: ranks share GPUs)" : "", input->schedule->op_count);
+    if (input->plan != NULL) {
+        put_line(out, input->plan, strlen(input->plan));
+    }
+    strbuf_char(out, '\n');
     if (!result->fits) {
         put_outcome(result, input, out);
         if (!result->complete) {

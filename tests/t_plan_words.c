@@ -1,0 +1,48 @@
+/* plan_words: a plan in one sentence. */
+#include <stdio.h>
+
+#include "sim/plan/plan_words.h"
+#include "sim/plan/scenario.h"
+#include "tests/test.h"
+
+static void says(const char *parallel, const char *more, const char *expected)
+{
+    char text[1024];
+    snprintf(text, sizeof text,
+             "{ \"schema\": \"memwall.scenario/1\", \"model\": { \"family\": \"gpt\", \"layers\": 24, \"hidden\": 256, "
+             "\"heads\": 8, \"vocab\": 1024, \"max_sequence\": 128 }, \"machine\": \"dgx-a100-80gb\", \"gpus\": 8, "
+             "\"training\": { \"global_batch\": 32 }, \"parallel\": { %s }%s }",
+             parallel, more);
+    struct scenario scenario;
+    struct error error = { 0 };
+    struct strbuf words = { 0 };
+    EXPECT_INT(scenario_parse(&scenario, text, "s.json", NULL, 0, &error), STATUS_OK);
+    plan_words(&scenario.plan, &scenario.model, &words);
+    EXPECT_TEXT(words.text, expected);
+    strbuf_free(&words);
+    scenario_free(&scenario);
+}
+
+static void degrees(void)
+{
+    says(
+        "\"tensor\": 2, \"pipeline\": 2, \"pipeline_order\": \"interleaved\", \"virtual_stages\": 3, \"zero_stage\": 1",
+        "",
+        "tensor 2, pipeline 2 x 3 chunks (interleaved), data 2 (ZeRO-1); 16 micro-batches of 1 sample, fp16; memory "
+        "policy resident");
+    says("\"tensor\": 8, \"sequence_parallel\": true", ", \"recompute\": \"full\"",
+         "tensor 8 (sequence parallel); 32 micro-batches of 1 sample, fp16; recompute full; memory policy resident");
+    says("\"data\": 8", ", \"memory_policy\": \"zero-offload\"",
+         "data 8; 4 micro-batches of 1 sample, fp16; memory policy zero-offload");
+}
+
+static void layers_that_differ(void)
+{
+    says("\"tensor\": 2, \"data\": 4, \"layers\": [{ \"layers\": 20, \"recompute\": \"selective\" }, { \"layers\": 4, "
+         "\"tensor\": 8, \"recompute\": \"full\" }]",
+         "",
+         "tensor 2, data 4, some layers otherwise; 8 micro-batches of 1 sample, fp16; recompute selective in 20 of 24 "
+         "layers, full in 4 of 24 layers; memory policy resident");
+}
+
+TEST_MAIN(TEST(degrees), TEST(layers_that_differ))
