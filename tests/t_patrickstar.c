@@ -490,7 +490,7 @@ static void test_random_scenarios(void)
 }
 
 /* The largest model of the authors' ladder (B.9) per machine, in its order. */
-static int largest(const char *machine, int gpus, const char *const *ladder, int count)
+static int largest(const char *machine, int gpus, const char *rule, const char *const *ladder, int count)
 {
     int found = -1;
     for (int i = 0; i < count; i++) {
@@ -501,8 +501,8 @@ static int largest(const char *machine, int gpus, const char *const *ladder, int
             "{\"schema\": \"memwall.scenario/1\", \"machine\": \"%s\", \"gpus\": %d, \"software\": \"deepspeed\","
             " \"model\": \"%s\", \"training\": {\"sequence_length\": 1024, \"micro_batch\": 4, \"global_batch\": %d,"
             " \"precision\": \"fp16\"}, \"parallel\": {\"data\": %d}, \"recompute\": \"full\","
-            " \"memory_policy\": {\"name\": \"patrickstar\"}}",
-            machine, gpus, ladder[i], 4 * gpus, gpus);
+            " \"memory_policy\": {\"name\": \"patrickstar\", \"chunk_rule\": \"%s\"}}",
+            machine, gpus, ladder[i], 4 * gpus, gpus, rule);
         enum status status = lower_text(text, &error);
         EXPECT(status == STATUS_OK || status == STATUS_DOES_NOT_FIT);
         found = status == STATUS_OK ? i : found;
@@ -510,7 +510,8 @@ static int largest(const char *machine, int gpus, const char *const *ladder, int
     return found;
 }
 
-/* Table B.3, rows of PatrickStar: within one step of the ladder, micro-batch 4, chunk size as searched. */
+/* Table B.3, rows of PatrickStar, micro-batch 4, chunk size as searched. With the rule of the authors' script as a limit: within one step of the ladder, but 18B on 8 V100, which they ran, is beyond it.
+ * As a preference: nothing less, and 18B on 8 V100; the rows of 1 and 2 V100 stop at 12B in figures that repeat the labels of an earlier release, whose limit was 12B: no upper bound for these. */
 static void test_largest(void)
 {
     static const char *const ladder[] = { "gpt3_6b",    "gpt3_8b",    "gpt3_10b",  "gpt3_11b",   "gpt3_12b",
@@ -532,12 +533,15 @@ static void test_largest(void)
         { "superpod-a100-40gb", 8, "gpt_ds_68b" },
     };
     for (size_t c = 0; c < sizeof cells / sizeof cells[0]; c++) {
-        int found = largest(cells[c].machine, cells[c].gpus, ladder, LADDER), published = -1;
+        int found = largest(cells[c].machine, cells[c].gpus, "require", ladder, LADDER), published = -1;
+        int preferred = largest(cells[c].machine, cells[c].gpus, "prefer", ladder, LADDER);
         for (int i = 0; i < LADDER; i++) {
             published = strcmp(ladder[i], cells[c].published) == 0 ? i : published;
         }
-        printf("%s, %d GPUs: %s, published %s\n", cells[c].machine, cells[c].gpus, found < 0 ? "none" : ladder[found],
-               cells[c].published);
+        printf("%s, %d GPUs: %s, without the rule %s, published %s\n", cells[c].machine, cells[c].gpus,
+               found < 0 ? "none" : ladder[found], preferred < 0 ? "none" : ladder[preferred], cells[c].published);
+        EXPECT(preferred >= found && preferred >= published - 1);
+        EXPECT(c != 3 || (found < published && preferred == published));
         EXPECT(published >= 0 && found >= published - 1 && found <= published + 1);
     }
 }

@@ -15,6 +15,7 @@
 static const char *const EVICTIONS[] = { CHUNK_EVICTION_TABLE(X) NULL };
 #undef X
 static const char *const PRESETS[] = { "paper", "code", NULL };
+static const char *const RULES[] = { "prefer", "require", NULL };
 static const char *const GRADIENTS[] = { "auto", "reuse", "chunks", NULL };
 static const char *const SEARCHES[] = { "rounded", "patrickstar", "gemini", NULL };
 
@@ -44,6 +45,10 @@ static const struct parameter PARAMETERS[PS_PARAMETER_COUNT] = {
          "rounded: 1024 to 64 Mi, smallest footprint in page-locked blocks as pinned_rounding has them; patrickstar: "
          "312 to 64 Mi in steps of 32, "
          "smallest footprint that its rule accepts; gemini: least waste upwards of the largest tensor and 32 Mi"),
+    WORD(PS_CHUNK_RULE, "chunk_rule", RULE_PREFER, RULES,
+         "chunk_search's rule for all chunks (14 bytes an element of them against the host and the warm-up share of "
+         "GPUs) is that of a script which leaves the choice to its user, and 18B on 8 V100 breaks it with any size. "
+         "prefer: sizes that pass come first, the step itself decides; require: without one it does not fit"),
     WORD(PS_GRADIENTS, "gradients", GRADIENTS_AUTO, GRADIENTS,
          "reuse: over the fp16 parameters, one micro-batch (the authors'); chunks: in fp16 chunks of their own, which "
          "micro-batches add to (ours: 16 bytes a parameter, not 14); auto: reuse for one micro-batch, chunks for more"),

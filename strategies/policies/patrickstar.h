@@ -18,6 +18,7 @@ enum patrickstar_parameter {
     PS_PRESET,
     PS_CHUNK_ELEMENTS,
     PS_CHUNK_SEARCH,
+    PS_CHUNK_RULE,
     PS_GRADIENTS,
     PS_EVICTION,
     PS_LOOKAHEAD,
@@ -40,6 +41,9 @@ enum patrickstar_parameter {
 
 /* Words of PS_CHUNK_SEARCH. */
 enum patrickstar_search { SEARCH_ROUNDED, SEARCH_PATRICKSTAR, SEARCH_GEMINI };
+
+/* Words of PS_CHUNK_RULE. */
+enum patrickstar_rule { RULE_PREFER, RULE_REQUIRE };
 
 /* Words of PS_GRADIENTS. */
 enum patrickstar_gradients { GRADIENTS_AUTO, GRADIENTS_REUSE, GRADIENTS_CHUNKS };

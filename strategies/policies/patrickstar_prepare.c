@@ -89,13 +89,15 @@ static bool choose_capacity(struct lowering *lowering, struct ps_state *state, u
             &state->units, lower_data_size(lowering), outside, &machine, lower_arena(lowering), &choice, &error);
     }
     *capacity = choice.capacity;
-    if (status == STATUS_OK && !choice.feasible && !ps_on(lowering, PS_NVME)) { /* a rule for memory alone */
+    bool required = (enum patrickstar_rule)lower_policy_parameter(lowering, PS_CHUNK_RULE) == RULE_REQUIRE;
+    if (status == STATUS_OK && !choice.feasible && required &&
+        !ps_on(lowering, PS_NVME)) { /* a rule for memory alone */
         refuse_by_rule(lowering, &choice);
         status = error_set(
             &error, STATUS_DOES_NOT_FIT,
             "no chunk size passes PatrickStar's own rule: chunks of %.4g GB in all, against the warm-up share "
-            "of %u GPUs and memory_policy.cpu_ratio of the host; to try one all the same set "
-            "memory_policy.chunk_elements, for example to %llu",
+            "of %u GPUs and memory_policy.cpu_ratio of the host; to try one all the same (%llu elements) set "
+            "memory_policy.chunk_rule to prefer",
             choice.bytes * 1e-9, cluster->gpus, (unsigned long long)choice.capacity);
     }
     return !failed(lowering, status, &error);
