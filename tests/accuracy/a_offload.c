@@ -2,7 +2,8 @@
  * `a_offload rows` prints every trial.
  *
  * What is compared: the largest model of patrickstar-ladder that fits, in steps of that ladder from the one the figure prints. Inputs that the figures do not print: the batch (the
- * authors swept 4, 8 and 16: here the least). Activations are recomputed, as the authors' scripts do. PyTorch of 2021 page-locked blocks without rounding (pytorch issue 95823). DeepSpeed is shown as two:
+ * authors swept 4, 8 and 16: here the least). Activations are recomputed, as the authors' scripts do. PyTorch of 2020 and 2021 page-locked blocks without rounding (pytorch issue 95823: 1.10 did not,
+ * 1.11 does): so in every row here, in a_offload_rates.c, a_offload_logs.c and t_zero_rates.c. DeepSpeed is shown as two:
  *   ZeRO-2   each rank builds the whole model in host memory before it is 16-bit, which zero.Init spares stage 3 alone: why 8 GPUs of the Yard hold less than 4
  *   ZeRO-3   as the first author's own script has it (feifeibear/DeepSpeedZeRO3Benchmark): weights, too, in host memory that is not page-locked. Their log of what filled is not
  *            published; they stop where it took 30 to 55 bytes of host memory a parameter, and we count 20
@@ -39,7 +40,9 @@ static const struct system SYSTEMS[SYSTEM_COUNT] = {
                       true },
     [DEEPSPEED_3] = { "DeepSpeed, ZeRO-3",
                       "{\"name\":\"zero3-offload\",\"prefetch_elements\":25000000,\"max_live_parameters\":100000000,"
-                      "\"max_reuse_distance\":100000000,\"pinned_weights\":false,\"pinned_gradients\":false}",
+                      "\"max_reuse_distance\":100000000,\"pinned_weights\":false,\"pinned_gradients\":false,\"round_"
+                      "pinned\":"
+                      "\"none\"}",
                       "deepspeed", 3, false },
     [PATRICKSTAR] = { "PatrickStar",
                       "{\"name\":\"patrickstar\",\"chunk_search\":\"patrickstar\",\"pinned_rounding\":false}",
