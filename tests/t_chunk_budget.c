@@ -59,6 +59,9 @@ static void test_margin(void)
     b.memory_saving = false;
     EXPECT_REAL(chunk_margin(&b, 148, 6e9), (28.8e9 - 6e9 - (own + 3 * 2 * s)) / (12 * s) * 0.8, 1e-15);
     EXPECT(chunk_margin(&b, 1480, 6e9) < 0);
+    b.gradient_chunks = true; /* as many bytes as the own fp16 chunks once more */
+    EXPECT_REAL(chunk_margin(&b, 148, 6e9), (28.8e9 - 6e9 - (2 * own + 3 * 2 * s)) / (12 * s) * 0.8, 1e-15);
+    b.gradient_chunks = false;
     b.ranks = 1;
     EXPECT_REAL(chunk_margin(&b, 148, 6e9), (28.8e9 - 6e9 - 148 * s * 2) / (12 * s) * 0.8, 1e-15);
 }

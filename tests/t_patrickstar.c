@@ -96,6 +96,8 @@ static void test_grid(void)
         ", \"embedding_on_cpu\": false",
         ", \"activation_offload\": true",
         ", \"memory_cache\": false",
+        ", \"gradients\": \"chunks\"",
+        ", \"gradients\": \"chunks\", \"asynchronous_copies\": true, \"prefetch\": 2",
         ", \"device_adam\": false",
         ", \"static_partition\": true",
         ", \"memory_saving_communication\": false, \"preset\": \"paper\"",
@@ -123,8 +125,9 @@ static void test_grid(void)
                 expect_memory(&run, ratio);
                 double up = chunk_bytes_moved(&run.schedule, OP_COPY_H2D),
                        down = chunk_bytes_moved(&run.schedule, OP_COPY_D2H);
-                EXPECT(up <= down); /* a remote chunk may end on the host */
-                EXPECT(cases[i].gpus > 1 || up == down);
+                EXPECT(up <= down);                                            /* a remote chunk may end on the host */
+                bool gradients = strstr(policies[p], "\"gradients\"") != NULL; /* may end there, too */
+                EXPECT(cases[i].gpus > 1 || gradients || up == down);
                 moves += up > 0;
             }
             report_run_free(&run);
@@ -218,6 +221,66 @@ static void test_fold(void)
     report_run_free(&apart);
 }
 
+/* Bytes of ops of rank 0 by opcode. */
+static double op_bytes(const struct schedule *s, enum opcode opcode)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < s->ranks[0].op_count; i++) {
+        const struct sched_op *op = &s->ops[i];
+        sum += op->opcode == opcode && op->work != SCHED_NONE ? s->works[op->work].bytes : 0;
+    }
+    return sum;
+}
+
+/* Gradient accumulation: collectives and kernels once a micro-batch, Adam once a step, in two bytes a parameter more than one micro-batch takes with its gradients over the parameters. */
+static void test_accumulation(void)
+{
+    static const char *const policies[] = { "", ", \"memory_saving_communication\": false, \"preset\": \"paper\"",
+                                            ", \"asynchronous_copies\": true, \"prefetch\": 2" };
+    for (size_t p = 0; p < sizeof policies / sizeof policies[0]; p++) {
+        static struct report_run runs[4]; /* micro-batches 1, 2, 3; [0]: over the parameters */
+        char policy[256];
+        double gradients[4] = { 0 }, updated[4] = { 0 };
+        snprintf(policy, sizeof policy, ", \"gpu_ratio\": 0.3, \"warmup_ratio\": 0.3, \"device_adam\": false%s",
+                 policies[p]);
+        struct plan_case plan = { TOY, "ideal", 2, 1, "full", policy, "" };
+        bool ran = run_case(&runs[0], &plan);
+        snprintf(policy + strlen(policy), sizeof policy - strlen(policy), ", \"gradients\": \"chunks\"");
+        for (int m = 1; m <= 3; m++) {
+            char text[TEXT_BYTES];
+            char *batch = strstr(scenario_text(text, &plan), "\"global_batch\": 2,");
+            memset(&runs[m], 0, sizeof runs[m]);
+            if (batch != NULL) {
+                batch[strlen("\"global_batch\": ")] = (char)('0' + 2 * m);
+            }
+            ran = batch != NULL && report_run(&runs[m], text) && runs[m].timeline.outcome == TIMELINE_DONE && ran;
+        }
+        EXPECT(ran);
+        for (int m = 0; ran && m <= 3; m++) {
+            const struct schedule *s = &runs[m].schedule;
+            for (uint32_t i = 0; i < s->op_count; i++) {
+                updated[m] += s->ops[i].opcode == OP_HOST_OPTIMIZER ? s->works[s->ops[i].work].parameters : 0;
+            }
+            for (uint32_t b = 0; b < s->buffer_count; b++) {
+                const char *label = sched_label(s, s->buffers[b].label);
+                gradients[m] += strncmp(label, "gradient chunk", 14) == 0 ? (double)s->buffers[b].bytes : 0;
+            }
+            expect_memory(&runs[m], 0.3);
+            enum opcode gathers = p == 1 ? OP_ALL_GATHER : OP_BROADCAST;
+            double times = m > 0 ? m : 1;
+            EXPECT_REAL(op_bytes(s, gathers), times * op_bytes(&runs[0].schedule, gathers), 1e-12);
+            EXPECT_REAL(op_bytes(s, OP_REDUCE_SCATTER), times * op_bytes(&runs[0].schedule, OP_REDUCE_SCATTER), 1e-12);
+            EXPECT_REAL(updated[m], updated[0], 1e-12);
+            EXPECT(m == 0 ? gradients[m] == 0
+                          : gradients[m] >= 2.0 * 101e6 / 2); /* of this rank; more where they move */
+            EXPECT(m < 2 || runs[m].result.step_time_s > runs[m - 1].result.step_time_s);
+        }
+        for (int m = 0; m <= 3; m++) {
+            report_run_free(&runs[m]);
+        }
+    }
+}
+
 /* The status and message of lowering a scenario. */
 static enum status lower_text(const char *text, struct error *error)
 {
@@ -262,8 +325,10 @@ static void test_refusals(void)
           "set parallel.pipeline to 1 and parallel.data to 2" },
         { "\"data\": 2, \"zero_stage\": 2", "", "", "toy-2gpu", STATUS_UNSUPPORTED,
           "set parallel.zero_stage to 0 or 3" },
-        { "\"data\": 2", ", \"micro_batch\": 1", "", "toy-2gpu", STATUS_UNSUPPORTED,
-          "set training.micro_batch to 4, or training.global_batch to 2" },
+        { "\"data\": 2", ", \"micro_batch\": 1", ", \"gradients\": \"reuse\"", "toy-2gpu", STATUS_UNSUPPORTED,
+          "set memory_policy.gradients to chunks, training.micro_batch to 4, or training.global_batch to 2" },
+        { "\"data\": 2, \"pipeline_order\": \"gpipe\"", ", \"micro_batch\": 1", "", "toy-2gpu", STATUS_UNSUPPORTED,
+          "set parallel.pipeline_order to 1f1b" },
         { "\"data\": 2", ", \"precision\": \"fp32\"", "", "toy-2gpu", STATUS_UNSUPPORTED, "fp16 or bf16" },
         { "\"data\": 2", "", ", \"chunk_elements\": 1048576", "toy-2gpu", STATUS_BAD_INPUT, "cannot hold the module" },
         { "\"data\": 2", "", ", \"embedding_on_cpu\": false, \"chunk_elements\": 4300000", "toy-2gpu", STATUS_BAD_INPUT,
@@ -397,8 +462,8 @@ static void test_random_scenarios(void)
             "%s}}",
             1 + (int)test_below(&seed, 2), gpus, test_below(&seed, 2) ? "ideal" : "deepspeed",
             families[test_below(&seed, 3)], 1 + (int)test_below(&seed, 10), hidden, 500 + (int)test_below(&seed, 1500),
-            micro_batch, micro_batch * gpus, gpus, test_below(&seed, 2) ? 3 : 0, recomputes[test_below(&seed, 3)],
-            test_below(&seed, 2) ? "true" : "false", details[test_below(&seed, 3)],
+            micro_batch, micro_batch * gpus * (1 + (int)test_below(&seed, 3)), gpus, test_below(&seed, 2) ? 3 : 0,
+            recomputes[test_below(&seed, 3)], test_below(&seed, 2) ? "true" : "false", details[test_below(&seed, 3)],
             hidden * hidden * (4 + (int)test_below(&seed, 8)) + 8 * hidden, 0.05 + 0.3 * test_unit(&seed),
             test_below(&seed, 2) ? "paper" : "code", evictions[test_below(&seed, 6)], saving ? "true" : "false",
             (int)test_below(&seed, 4), test_below(&seed, 2) ? "true" : "false", test_below(&seed, 2) ? "true" : "false",
@@ -425,7 +490,7 @@ static void test_random_scenarios(void)
 }
 
 /* The largest model of the authors' ladder (B.9) per machine, in its order. */
-static int largest(const char *machine, int gpus, const char *const *ladder, int count)
+static int largest(const char *machine, int gpus, const char *rule, const char *const *ladder, int count)
 {
     int found = -1;
     for (int i = 0; i < count; i++) {
@@ -436,8 +501,8 @@ static int largest(const char *machine, int gpus, const char *const *ladder, int
             "{\"schema\": \"memwall.scenario/1\", \"machine\": \"%s\", \"gpus\": %d, \"software\": \"deepspeed\","
             " \"model\": \"%s\", \"training\": {\"sequence_length\": 1024, \"micro_batch\": 4, \"global_batch\": %d,"
             " \"precision\": \"fp16\"}, \"parallel\": {\"data\": %d}, \"recompute\": \"full\","
-            " \"memory_policy\": {\"name\": \"patrickstar\"}}",
-            machine, gpus, ladder[i], 4 * gpus, gpus);
+            " \"memory_policy\": {\"name\": \"patrickstar\", \"chunk_rule\": \"%s\"}}",
+            machine, gpus, ladder[i], 4 * gpus, gpus, rule);
         enum status status = lower_text(text, &error);
         EXPECT(status == STATUS_OK || status == STATUS_DOES_NOT_FIT);
         found = status == STATUS_OK ? i : found;
@@ -445,7 +510,8 @@ static int largest(const char *machine, int gpus, const char *const *ladder, int
     return found;
 }
 
-/* Table B.3, rows of PatrickStar: within one step of the ladder, micro-batch 4, chunk size as searched. */
+/* Table B.3, rows of PatrickStar, micro-batch 4, chunk size as searched. With the rule of the authors' script as a limit: within one step of the ladder, but 18B on 8 V100, which they ran, is beyond it.
+ * As a preference: nothing less, and 18B on 8 V100; the rows of 1 and 2 V100 stop at 12B in figures that repeat the labels of an earlier release, whose limit was 12B: no upper bound for these. */
 static void test_largest(void)
 {
     static const char *const ladder[] = { "gpt3_6b",    "gpt3_8b",    "gpt3_10b",  "gpt3_11b",   "gpt3_12b",
@@ -467,15 +533,19 @@ static void test_largest(void)
         { "superpod-a100-40gb", 8, "gpt_ds_68b" },
     };
     for (size_t c = 0; c < sizeof cells / sizeof cells[0]; c++) {
-        int found = largest(cells[c].machine, cells[c].gpus, ladder, LADDER), published = -1;
+        int found = largest(cells[c].machine, cells[c].gpus, "require", ladder, LADDER), published = -1;
+        int preferred = largest(cells[c].machine, cells[c].gpus, "prefer", ladder, LADDER);
         for (int i = 0; i < LADDER; i++) {
             published = strcmp(ladder[i], cells[c].published) == 0 ? i : published;
         }
-        printf("%s, %d GPUs: %s, published %s\n", cells[c].machine, cells[c].gpus, found < 0 ? "none" : ladder[found],
-               cells[c].published);
+        printf("%s, %d GPUs: %s, without the rule %s, published %s\n", cells[c].machine, cells[c].gpus,
+               found < 0 ? "none" : ladder[found], preferred < 0 ? "none" : ladder[preferred], cells[c].published);
+        EXPECT(preferred >= found && preferred >= published - 1);
+        EXPECT(c != 3 || (found < published && preferred == published));
         EXPECT(published >= 0 && found >= published - 1 && found <= published + 1);
     }
 }
 
-TEST_MAIN(TEST(test_grid), TEST(test_worth), TEST(test_adam), TEST(test_fold), TEST(test_refusals),
-          TEST(test_host_too_small), TEST(test_drive), TEST(test_random_scenarios), TEST(test_largest))
+TEST_MAIN(TEST(test_grid), TEST(test_worth), TEST(test_adam), TEST(test_fold), TEST(test_accumulation),
+          TEST(test_refusals), TEST(test_host_too_small), TEST(test_drive), TEST(test_random_scenarios),
+          TEST(test_largest))

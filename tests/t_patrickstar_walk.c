@@ -3,15 +3,15 @@
 #include "strategies/policies/patrickstar_walk.h"
 #include "tests/test.h"
 
-enum { LAYERS_MAX = 12, UNITS_MAX = 48, SLOTS_MAX = 512 };
+enum { LAYERS_MAX = 12, UNITS_MAX = 48, SLOTS_MAX = 1024, MICRO_BATCHES_MAX = 3 };
 
 struct walk_case {
     struct chunk_unit items[UNITS_MAX];
     struct chunk_units units;
     struct chunk_layout layout;
-    struct walk_pass passes[2 * LAYERS_MAX];
+    struct walk_pass passes[2 * LAYERS_MAX * MICRO_BATCHES_MAX];
     struct walk_input input;
-    uint32_t layers;
+    uint32_t layers, micro_batches;
 };
 
 /* A model of `layers` layers; capacities in elements of 1000. */
@@ -41,6 +41,11 @@ static bool random_case(struct walk_case *c, uint64_t *seed, struct arena *arena
         };
         most = more > most ? more : most;
     }
+    bool gradient_chunks = test_below(seed, 3) == 0;
+    c->micro_batches = gradient_chunks ? 1 + (uint32_t)test_below(seed, MICRO_BATCHES_MAX) : 1;
+    for (uint32_t i = 2 * c->layers; i < 2 * c->layers * c->micro_batches; i++) {
+        c->passes[i] = c->passes[i - 2 * c->layers];
+    }
     bool saving = test_below(seed, 2) != 0;
     double own = chunk_layout_bytes(&c->layout) / p;
     c->input = (struct walk_input){
@@ -48,7 +53,8 @@ static bool random_case(struct walk_case *c, uint64_t *seed, struct arena *arena
         .layout = &c->layout,
         .rank = (uint32_t)test_below(seed, p),
         .passes = c->passes,
-        .pass_count = 2 * c->layers,
+        .pass_count = 2 * c->layers * c->micro_batches,
+        .gradient_chunks = gradient_chunks,
         .eviction = (enum chunk_eviction)test_below(seed, CHUNK_EVICTION_COUNT),
         .lookahead = 1 + (uint32_t)test_below(seed, 5),
         .seed = test_random(seed),
@@ -65,14 +71,15 @@ static bool random_case(struct walk_case *c, uint64_t *seed, struct arena *arena
     /* Roomy enough for a layer: four units, each with its group, and non-model data. */
     c->input.budget = (struct chunk_budget){
         .gpu_bytes = most + (0.3 + test_unit(seed) * 2) * (saving ? 6 : 5 * p) * chunk + (saving ? 0 : p * p * chunk) +
-                     16.0 * (double)c->layout.capacity,
-        .cpu_bytes = own * (0.4 + test_unit(seed)) + 5 * chunk,
+                     (gradient_chunks ? 4 : 0) * chunk + 16.0 * (double)c->layout.capacity,
+        .cpu_bytes = own * (gradient_chunks ? 8.0 / 7 : 1) * (0.4 + test_unit(seed)) + 5 * chunk,
         .warmup_ratio = 0.1,
         .chunk_elements = (double)c->layout.capacity,
         .ranks = p,
         .local_ranks = p,
         .memory_saving = saving,
         .static_partition = test_below(seed, 6) == 0,
+        .gradient_chunks = gradient_chunks,
         .preset = (enum chunk_preset)test_below(seed, 2),
     };
     return true;
@@ -113,6 +120,19 @@ static void go(struct replay *r, uint32_t slot, enum chunk_place from, enum chun
     }
 }
 
+static bool has_gradient(const struct walk_case *c, uint32_t chunk)
+{
+    return c->input.gradient_chunks && chunk < c->layout.chunk_count && chunk_owner(&c->layout, chunk) == c->input.rank;
+}
+
+static void expect_gradient(const struct replay *r, const struct walk_action *action)
+{
+    uint32_t chunk = action->slot / 2;
+    uint32_t from = has_gradient(r->c, chunk) ? walk_slot(&r->c->layout, WALK_GRADIENT, chunk) : action->slot;
+    EXPECT((enum chunk_place)r->place[from] != PLACE_NONE);
+    EXPECT_INT(action->gradient_on_device, r->place[from] == PLACE_DEVICE);
+}
+
 static void apply(struct replay *r, const struct walk_action *action)
 {
     const struct walk_input *input = &r->c->input;
@@ -127,8 +147,13 @@ static void apply(struct replay *r, const struct walk_action *action)
         r->down += bytes_of(r, slot);
         return;
     case WALK_ALLOCATE:
-        EXPECT_INT(walk_slot_list(&r->c->layout, input->rank, slot, &chunk), WALK_FP16);
-        EXPECT(chunk_owner(&r->c->layout, chunk) != input->rank);
+        if (walk_slot_list(&r->c->layout, input->rank, slot, &chunk) == WALK_GRADIENT) {
+            EXPECT(input->gradient_chunks && chunk_owner(&r->c->layout, chunk) == input->rank);
+            EXPECT_INT(slot, walk_slot(&r->c->layout, WALK_GRADIENT, chunk));
+        } else {
+            EXPECT_INT(walk_slot_list(&r->c->layout, input->rank, slot, &chunk), WALK_FP16);
+            EXPECT(chunk_owner(&r->c->layout, chunk) != input->rank);
+        }
         go(r, slot, PLACE_NONE, PLACE_DEVICE);
         r->filled[slot] = false;
         return;
@@ -140,7 +165,9 @@ static void apply(struct replay *r, const struct walk_action *action)
     case WALK_REDUCE:
         EXPECT(slot / 2 % size == 0);
         for (uint32_t i = 0; i < size; i++) {
-            EXPECT_INT(r->place[slot + 2 * i], PLACE_DEVICE);
+            bool sums = action->kind == WALK_REDUCE && has_gradient(r->c, slot / 2 + i);
+            EXPECT_INT(r->place[sums ? walk_slot(&r->c->layout, WALK_GRADIENT, slot / 2 + i) : slot + 2 * i],
+                       PLACE_DEVICE);
             r->filled[slot + 2 * i] = true;
             r->gathers[slot + 2 * i] += action->kind == WALK_GATHER;
             r->reduces[slot + 2 * i] += action->kind == WALK_REDUCE;
@@ -148,6 +175,7 @@ static void apply(struct replay *r, const struct walk_action *action)
         return;
     case WALK_ADAM_STORED:
         r->updates[slot]++;
+        expect_gradient(r, action);
         EXPECT_INT(action->on_device, r->place[slot] == PLACE_DEVICE);
         EXPECT(slot / 2 / r->c->layout.ranks + input->stored >= chunk_layout_owned(&r->c->layout, input->rank));
         for (uint32_t list = WALK_FP32; list <= WALK_VARIANCE; list++) {
@@ -157,6 +185,7 @@ static void apply(struct replay *r, const struct walk_action *action)
     case WALK_ADAM_HOST:
     case WALK_ADAM_DEVICE:
         r->updates[slot]++;
+        expect_gradient(r, action);
         EXPECT_INT(action->on_device, r->place[slot] == PLACE_DEVICE);
         for (uint32_t list = WALK_FP32; list <= WALK_VARIANCE; list++) {
             uint32_t state = walk_slot(&r->c->layout, (enum walk_list)list, slot / 2);
@@ -179,6 +208,9 @@ static void expect_ready(const struct replay *r, uint32_t moment)
         if (c->items[u].layer == pass->layer || tied) {
             EXPECT_INT(r->place[slot], PLACE_DEVICE);
             EXPECT(c->layout.ranks == 1 || r->filled[slot] || chunk_owner(&c->layout, slot / 2) == c->input.rank);
+            if (pass->backward && has_gradient(c, slot / 2)) {
+                EXPECT_INT(r->place[walk_slot(&c->layout, WALK_GRADIENT, slot / 2)], PLACE_DEVICE);
+            }
         }
     }
     EXPECT(r->used[PLACE_DEVICE] + pass->nonmodel_bytes <= c->input.budget.gpu_bytes);
@@ -224,8 +256,8 @@ static void expect_step(const struct walk_case *c, const struct walk_result *res
         uint32_t slot = walk_slot_fp16(chunk);
         EXPECT_INT(r.updates[slot], own && real);
         bool whole = real || !c->input.budget.memory_saving; /* dummies come with their groups */
-        EXPECT_INT(r.reduces[slot], c->layout.ranks > 1 && whole);
-        EXPECT(c->layout.ranks == 1 ? r.gathers[slot] == 0 : !whole || r.gathers[slot] >= 1);
+        EXPECT_INT(r.reduces[slot], c->layout.ranks > 1 && whole ? c->micro_batches : 0);
+        EXPECT(c->layout.ranks == 1 ? r.gathers[slot] == 0 : !whole || r.gathers[slot] >= c->micro_batches);
     }
 }
 
@@ -322,9 +354,57 @@ static void test_volume(void)
         }
         double parameters = (double)c.layout.capacity * c.layout.padded_count;
         /* The group at the turn from forward to backward is released and comes again, as every other. */
-        EXPECT_REAL(bytes, chunk_volume_gathered(parameters, c.layout.ranks), 1e-12);
+        EXPECT_REAL(bytes, c.micro_batches * chunk_volume_gathered(parameters, c.layout.ranks), 1e-12);
         arena_free(&arena);
     }
 }
 
-TEST_MAIN(TEST(test_invariants), TEST(test_by_hand), TEST(test_volume))
+/* Two micro-batches over four layers of one chunk, with room for all: the gradients come to the device with the first backward, stay, and are gone after Adam. 14 bytes an element become 16. */
+static void test_gradients_by_hand(void)
+{
+    struct arena arena = { 0 };
+    struct walk_case c = { .layers = 4, .micro_batches = 2 };
+    struct walk_result result;
+    struct error error = { 0 };
+    c.units = (struct chunk_units){ c.items, 4 };
+    for (uint32_t i = 0; i < 4; i++) {
+        c.items[i] = (struct chunk_unit){ .name = "unit", .layer = i, .tensor_count = 1, .elements = { 100 } };
+        for (uint32_t m = 0; m < 2; m++) {
+            c.passes[8 * m + i] = (struct walk_pass){ .layer = i };
+            c.passes[8 * m + 7 - i] = (struct walk_pass){ .layer = i, .backward = true };
+        }
+    }
+    EXPECT_INT(chunk_layout_build(&c.layout, &c.units, 100, 1, false, &arena, &error), STATUS_OK);
+    EXPECT_REAL(chunk_layout_bytes(&c.layout) + chunk_layout_gradient_bytes(&c.layout), 16 * 400.0, 0);
+    c.input = (struct walk_input){ .units = &c.units,
+                                   .layout = &c.layout,
+                                   .passes = c.passes,
+                                   .pass_count = 16,
+                                   .gradient_chunks = true,
+                                   .tied_unit = CHUNK_NONE };
+    c.input.budget = (struct chunk_budget){ .gpu_bytes = 16 * 400 + 16 * 100,
+                                            .cpu_bytes = 1e6,
+                                            .warmup_ratio = 0.5,
+                                            .chunk_elements = 100,
+                                            .ranks = 1,
+                                            .local_ranks = 1,
+                                            .gradient_chunks = true };
+    EXPECT_INT(walk_run(&c.input, &result, &arena, &error), STATUS_OK);
+    expect_step(&c, &result);
+    EXPECT_REAL(result.up_bytes + result.down_bytes, 0, 0);
+    EXPECT_REAL(result.peak_bytes[PLACE_DEVICE], 2 * 2 * 400, 0); /* parameters and gradients; Adam is on the host */
+    uint32_t allocated = 0, freed = 0;
+    for (uint32_t a = 0; a < result.action_count; a++) {
+        const struct walk_action *action = &result.actions[a];
+        allocated += action->kind == WALK_ALLOCATE && action->moment >= 4 && action->moment < 8;
+        freed += action->kind == WALK_FREE && action->moment == 16;
+    }
+    EXPECT_INT(allocated, 4);
+    EXPECT_INT(freed, 4);
+    c.input.gradient_chunks = c.input.budget.gradient_chunks = false;
+    EXPECT_INT(walk_run(&c.input, &result, &arena, &error), STATUS_OK);
+    EXPECT_REAL(result.peak_bytes[PLACE_DEVICE], 2 * 400, 0);
+    arena_free(&arena);
+}
+
+TEST_MAIN(TEST(test_invariants), TEST(test_by_hand), TEST(test_gradients_by_hand), TEST(test_volume))

@@ -1,5 +1,5 @@
 /* Measured figures of ZeRO-Offload beside simulated ones: CPU Adam where the host is known (facts C.5), and DeepSpeed's tutorial log of a 10B GPT-2 on one V100 of a DGX-2 (facts C.6).
- * Printed; asserted is what holds, with the misses named. */
+ * Printed; asserted is what holds, with the misses named. Page-locked blocks are not rounded: PyTorch before 1.11 (pytorch issue 95823). */
 #include "tests/zero_run.h"
 
 static bool run_text(struct report_run *run, const char *text)
@@ -81,7 +81,7 @@ static bool tutorial(struct phases *out)
         " \"vocab\": 50257, \"max_sequence\": 1024}, \"training\": {\"micro_batch\": 10, \"global_batch\": 10},"
         " \"recompute\": \"full\", \"memory_policy\": {\"name\": \"zero-offload\", \"upload\": \"tiled\","
         " \"uploaded_bytes\": 4, \"overlap_gradients\": false, \"bucket_elements\": 50000000,"
-        " \"checkpoints_on_host\": true}}";
+        " \"checkpoints_on_host\": true, \"round_pinned\": \"none\"}}";
     if (!run_text(&run, text)) {
         return false;
     }
@@ -137,11 +137,12 @@ static int largest(int gpus, const char *const *ladder, int count, char *why, si
     int best = -1;
     for (int i = 0; i < count; i++) {
         char text[512];
-        snprintf(text, sizeof text,
-                 "{\"machine\": \"yard-v100\", \"gpus\": %d, \"software\": \"deepspeed\", \"model\": \"%s\","
-                 " \"training\": {\"micro_batch\": 8}, \"recompute\": \"full\", \"parallel\": {\"zero_stage\": 2},"
-                 " \"memory_policy\": {\"name\": \"zero-offload\", \"initialise_bytes\": 6}}",
-                 gpus, ladder[i]);
+        snprintf(
+            text, sizeof text,
+            "{\"machine\": \"yard-v100\", \"gpus\": %d, \"software\": \"deepspeed\", \"model\": \"%s\","
+            " \"training\": {\"micro_batch\": 8}, \"recompute\": \"full\", \"parallel\": {\"zero_stage\": 2},"
+            " \"memory_policy\": {\"name\": \"zero-offload\", \"initialise_bytes\": 6, \"round_pinned\": \"none\"}}",
+            gpus, ladder[i]);
         bool fits = run_text(&run, text) && run.timeline.outcome == TIMELINE_DONE;
         snprintf(why, size, "%s", run.result.outcome.length > 0 ? run.result.outcome.text : "");
         report_run_free(&run);

@@ -1,4 +1,5 @@
 /* memwall run: one training step of a scenario. */
+#include <limits.h>
 #include <stdio.h>
 
 #include "sim/base/check.h"
@@ -10,6 +11,7 @@
 #include "sim/cli/run_studies.h"
 #include "sim/cli/run_texts.h"
 #include "sim/report/files.h"
+#include "sim/report/refusal.h"
 
 enum { DEFAULT_STEPS = 3 };
 
@@ -108,6 +110,36 @@ static enum status write_files(const struct job *job, const struct cli_flags *fl
     return status;
 }
 
+/* A policy's refusal is a result: it is printed, and it is result.json of --out. */
+static enum exit_code tell_refused(const struct job *job, const struct cli_flags *flags, const struct error *refused)
+{
+    char text[ERROR_MESSAGE_BYTES + ERROR_FILE_BYTES + ERROR_PATH_BYTES], path[PATH_MAX];
+    const struct refusal refusal = { .name = job->scenario.name,
+                                     .executor = flags->executor,
+                                     .machine = job->scenario.machine.name,
+                                     .policy = job->scenario.plan.policy,
+                                     .reason = error_text(refused, text, sizeof text),
+                                     .gpus = job->scenario.cluster.gpus,
+                                     .lack = job->facts.lack };
+    struct strbuf json = { 0 }, summary = { 0 };
+    struct error error = { 0 };
+    enum status status = STATUS_OK;
+    refusal_json(&refusal, &json);
+    refusal_text(&refusal, &summary);
+    if (flags->out != NULL && !json.failed) {
+        status = folder_make(flags->out, &error);
+        if (status == STATUS_OK && snprintf(path, sizeof path, "%s/result.json", flags->out) >= (int)sizeof path) {
+            status = error_set(&error, STATUS_IO, "--out: the path is too long");
+        }
+        status = status == STATUS_OK ? file_write(path, json.text, json.length, &error) : status;
+    }
+    enum exit_code code =
+        status != STATUS_OK ? cli_complain(&error) : cli_print(flags->json ? &json : &summary, EXIT_DOES_NOT_FIT);
+    strbuf_free(&json);
+    strbuf_free(&summary);
+    return code;
+}
+
 static enum exit_code run(int argc, char **argv)
 {
     struct cli_flags flags;
@@ -156,7 +188,9 @@ static enum exit_code run(int argc, char **argv)
     if (note[0] != '\0') {
         fprintf(stderr, "memwall: %s\n", note);
     }
-    if (status != STATUS_OK) {
+    if (job.refused) {
+        code = tell_refused(&job, &flags, &error);
+    } else if (status != STATUS_OK) {
         code = cli_complain(&error);
     } else {
         struct strbuf out = { 0 };

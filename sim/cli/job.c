@@ -68,7 +68,9 @@ enum status job_lower(struct job *job, struct error *error)
     if (request.order == NULL || request.policy == NULL) {
         return error != NULL ? error->status : STATUS_NOT_FOUND;
     }
-    return lower_schedule(&request, &job->schedule, error);
+    enum status status = lower_schedule(&request, &job->schedule, error);
+    job->refused = status == STATUS_DOES_NOT_FIT;
+    return status;
 }
 
 enum status job_prepare(struct job *job, struct cli_flags *flags, const struct executor *executor, struct error *error)

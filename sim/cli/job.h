@@ -13,6 +13,7 @@ struct job {
     struct scenario scenario;
     struct schedule schedule;
     struct policy_facts facts; /* of the lowering, for explain */
+    bool refused;              /* the memory policy said STATUS_DOES_NOT_FIT: there is no schedule */
     struct timeline timeline;
     struct strbuf
         does_not_fit;         /* the reason, when the step does not fit; the timeline is then that of memory to spare */

@@ -47,12 +47,12 @@ static enum status read_head(struct compare_side *side, const struct json *root,
 /* A rate of 0 is one that could not be told. */
 static enum status read_rates(struct compare_side *side, const struct json *root, struct error *error)
 {
+    struct json at;
     for (uint32_t i = 0; i < RATE_COUNT; i++) {
         if (i == RATE_STEP_TIME) {
-            TRY(json_real(root, RATE_KEYS[i], 0, FIGURE_MAX, &side->rates[i], error));
-        } else {
-            TRY(json_real_or(root, RATE_KEYS[i], 0, FIGURE_MAX, 0, &side->rates[i], error));
+            TRY(json_any(root, RATE_KEYS[i], &at, error)); /* null where a policy refused, but there */
         }
+        TRY(json_real_or(root, RATE_KEYS[i], 0, FIGURE_MAX, 0, &side->rates[i], error));
         side->rates[i] = side->rates[i] > 0 ? side->rates[i] : NAN;
     }
     side->complete = side->rates[RATE_STEP_TIME] > 0;

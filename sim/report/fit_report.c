@@ -221,26 +221,6 @@ void fit_report_text(const struct fit_report *report, struct strbuf *out)
     tried(report, out);
 }
 
-static void full_json(struct json_writer *w, const struct fit_trial *up)
-{
-    if (up == NULL || !up->full.present) {
-        jw_null(w, "full");
-        return;
-    }
-    jw_object(w, "full");
-    jw_string(w, "space", space_kind_word(up->full.kind));
-    jw_string(w, "device", up->full.name);
-    jw_uint(w, "capacity_bytes", up->full.capacity_bytes);
-    jw_uint(w, "needed_bytes", up->needed_bytes);
-    jw_uint(w, "live_bytes", up->full.peak_bytes);
-    jw_object(w, "by_class");
-    for (uint32_t c = 0; c < BUFFER_CLASS_COUNT; c++) {
-        jw_uint(w, buffer_class_word((enum buffer_class)c), up->full.by_class[c]);
-    }
-    jw_end(w);
-    jw_end(w);
-}
-
 static void trial_or_null(struct json_writer *w, const char *key, const struct fit_trial *trial)
 {
     if (trial != NULL) {
@@ -265,7 +245,11 @@ void fit_report_json(const struct fit_report *report, struct strbuf *out)
     jw_bool(&w, "monotone", !report->outcome.not_monotone);
     trial_or_null(&w, "largest", largest(report));
     trial_or_null(&w, "next", next(report));
-    full_json(&w, next(report));
+    if (next(report) != NULL) {
+        fit_full_json(&w, next(report));
+    } else {
+        jw_null(&w, "full");
+    }
     jw_array(&w, "tried");
     for (uint32_t i = 0; i < report->trial_count; i++) {
         fit_trial_json(&w, NULL, &report->trials[i]);

@@ -10,7 +10,6 @@
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
 #include "sim/plan/plan_order.h"
-#include "sim/plan/policy_facts.h"
 #include "sim/plan/scenario.h"
 #include "sim/report/result.h"
 #include "strategies/registry.h"
@@ -211,8 +210,7 @@ static enum status prepare(struct fit_trial *trial, struct run *run, const char 
     return lower_schedule(&request, &run->schedule, error);
 }
 
-/* What the policy counted when it refused. */
-static void take_lack(struct fit_trial *trial, const struct policy_lack *lack)
+void fit_trial_take_lack(struct fit_trial *trial, const struct policy_lack *lack)
 {
     if (lack->present) {
         trial->full = (struct fit_space){ .present = true,
@@ -258,7 +256,7 @@ enum status fit_trial_run(struct fit_trial *trial, const char *file, const char 
         status = simulate(trial, &run, reserved, &own);
     }
     if (is_about_candidate(status, &trial->verdict)) {
-        take_lack(trial, &run.facts.lack);
+        fit_trial_take_lack(trial, &run.facts.lack);
         keep_reason(trial, error_text(&own, text, sizeof text));
         status = STATUS_OK;
     } else if (status != STATUS_OK && error != NULL) {
@@ -287,6 +285,26 @@ void fit_space_json(struct json_writer *w, const char *key, const struct fit_spa
     jw_object(w, "by_class");
     for (uint32_t c = 0; c < BUFFER_CLASS_COUNT; c++) {
         jw_uint(w, buffer_class_word((enum buffer_class)c), space->by_class[c]);
+    }
+    jw_end(w);
+    jw_end(w);
+}
+
+void fit_full_json(struct json_writer *w, const struct fit_trial *trial)
+{
+    if (!trial->full.present) {
+        jw_null(w, "full");
+        return;
+    }
+    jw_object(w, "full");
+    jw_string(w, "space", space_kind_word(trial->full.kind));
+    jw_string(w, "device", trial->full.name);
+    jw_uint(w, "capacity_bytes", trial->full.capacity_bytes);
+    jw_uint(w, "needed_bytes", trial->needed_bytes);
+    jw_uint(w, "live_bytes", trial->full.peak_bytes);
+    jw_object(w, "by_class");
+    for (uint32_t c = 0; c < BUFFER_CLASS_COUNT; c++) {
+        jw_uint(w, buffer_class_word((enum buffer_class)c), trial->full.by_class[c]);
     }
     jw_end(w);
     jw_end(w);

@@ -8,6 +8,7 @@
 #include "sim/base/json_write.h"
 #include "sim/ir/schedule.h"
 #include "sim/core/fit_search.h"
+#include "sim/plan/policy_facts.h"
 
 /* A space at its peak. */
 struct fit_space {
@@ -43,8 +44,13 @@ struct fit_trial {
 enum status fit_trial_run(struct fit_trial *trial, const char *file, const char *const *sets, uint32_t set_count,
                           bool reserved, struct error *error);
 
+/* `full` and needed_bytes from what a policy counted when it refused; nothing where it did not say. */
+void fit_trial_take_lack(struct fit_trial *trial, const struct policy_lack *lack);
+
 /* As an object of `tried` in "memwall.fit/1"; a space at its peak, null when there is none. */
 void fit_trial_json(struct json_writer *w, const char *key, const struct fit_trial *trial);
+/* What is too small as the object "full", or null. */
+void fit_full_json(struct json_writer *w, const struct fit_trial *trial);
 void fit_space_json(struct json_writer *w, const char *key, const struct fit_space *space);
 
 #endif

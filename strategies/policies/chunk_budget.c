@@ -34,7 +34,7 @@ double chunk_host_budget(const struct chunk_budget *budget, enum chunk_stage sta
 double chunk_margin(const struct chunk_budget *budget, uint32_t fp16_chunks, double max_device_bytes)
 {
     double chunk = 2 * budget->chunk_elements;
-    double parameters = chunk * fp16_chunks / budget->ranks;
+    double parameters = chunk * fp16_chunks / budget->ranks * (budget->gradient_chunks ? 2 : 1);
     parameters += chunk * (budget->memory_saving ? 1 : budget->ranks - 1);
     return (budget->gpu_bytes - max_device_bytes - parameters) / (12 * budget->chunk_elements) * CHUNK_MARGIN_USE;
 }

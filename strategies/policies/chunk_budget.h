@@ -23,6 +23,7 @@ struct chunk_budget {
     uint32_t ranks, local_ranks;
     bool memory_saving;    /* one remote chunk at a time, not p */
     bool static_partition; /* the warm-up share in steady passes too */
+    bool gradient_chunks;  /* own chunks' gradients have a list: as many bytes as the own fp16 chunks */
     enum chunk_preset preset;
     double max_host_bytes; /* non-model data on the host: the largest over the step */
 };

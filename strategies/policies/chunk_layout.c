@@ -73,3 +73,8 @@ double chunk_layout_bytes(const struct chunk_layout *layout)
 {
     return (double)layout->capacity * (2.0 * layout->padded_count + 12.0 * layout->chunk_count);
 }
+
+double chunk_layout_gradient_bytes(const struct chunk_layout *layout)
+{
+    return 2.0 * (double)layout->capacity * layout->chunk_count;
+}

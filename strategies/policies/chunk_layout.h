@@ -47,5 +47,7 @@ uint32_t chunk_layout_owned(const struct chunk_layout *layout, uint32_t rank);
 double chunk_layout_utilisation(const struct chunk_layout *layout);
 /* Bytes of all four lists on all ranks: dummies count in the fp16 list. */
 double chunk_layout_bytes(const struct chunk_layout *layout);
+/* Bytes of a list of fp16 gradients beside these. */
+double chunk_layout_gradient_bytes(const struct chunk_layout *layout);
 
 #endif

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "sim/base/check.h"
+#include "strategies/policies/chunk_budget.h"
 
 /* PatrickStar's candidates, in Mi elements. */
 enum { SEARCH_FROM_MI = 312, SEARCH_TO_MI = 64, SEARCH_STEP_MI = 32, ROUNDED_FROM_MI = 1024 };
@@ -12,8 +13,9 @@ bool chunk_size_feasible(const struct chunk_layout *layout, const struct chunk_m
     double gpu = machine->gpu_bytes * machine->gpu_ratio * machine->warmup_ratio;
     double chunks =
         2.0 * (double)layout->capacity * layout->padded_count + 4.0 * (double)layout->capacity * layout->chunk_count;
+    int each = machine->gradient_chunks ? CHUNK_BYTES_ZERO : CHUNK_BYTES_PATRICKSTAR;
     return gpu >= 2.0 * (double)layout->capacity &&
-           chunks / 6 * 14 <=
+           chunks / 6 * each <=
                machine->gpu_count * gpu + machine->server_count * machine->cpu_bytes * machine->cpu_ratio;
 }
 
@@ -36,10 +38,12 @@ static double block_bytes(double bytes)
 static double footprint(const struct search *s, const struct chunk_layout *layout)
 {
     double capacity = (double)layout->capacity;
+    bool gradients = s->machine->gradient_chunks;
     if (!s->rounded || s->machine->exact_blocks) {
-        return chunk_layout_bytes(layout);
+        return chunk_layout_bytes(layout) + (gradients ? chunk_layout_gradient_bytes(layout) : 0);
     }
-    return block_bytes(2 * capacity) * layout->padded_count + 3 * block_bytes(4 * capacity) * layout->chunk_count;
+    uint32_t fp16 = layout->padded_count + (gradients ? layout->chunk_count : 0);
+    return block_bytes(2 * capacity) * fp16 + 3 * block_bytes(4 * capacity) * layout->chunk_count;
 }
 
 /* Weighs one candidate, which holds the largest unit. */

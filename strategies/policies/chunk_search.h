@@ -12,10 +12,11 @@ struct chunk_machine {
     double gpu_bytes, cpu_bytes;
     uint32_t gpu_count, server_count;
     double gpu_ratio, cpu_ratio, warmup_ratio;
-    bool exact_blocks; /* page-locked blocks take the bytes asked for: chunk_search_rounded then counts these */
+    bool gradient_chunks; /* gradients have a list of their own: 16 bytes an element, not 14 */
+    bool exact_blocks;    /* page-locked blocks take the bytes asked for: chunk_search_rounded then counts these */
 };
 
-/* (a) one fp16 chunk fits what warm-up leaves on a GPU; (b) 14 B per element of all chunks fit GPUs (at their warm-up share) and servers together. */
+/* (a) one fp16 chunk fits what warm-up leaves on a GPU; (b) 14 B (16 with gradient_chunks) per element of all chunks fit GPUs (at their warm-up share) and servers together. */
 bool chunk_size_feasible(const struct chunk_layout *layout, const struct chunk_machine *machine);
 
 struct chunk_choice {

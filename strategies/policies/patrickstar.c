@@ -1,8 +1,11 @@
 /* The policy `patrickstar`: parameters, gradients and optimizer states in chunks that move between a device and its host as a warm-up iteration has taught (Fang et al., "PatrickStar: Parallel Training of Pre-trained
  * Models via Chunk-based Dynamic Memory Management", TPDS 2023; repository Tencent/PatrickStar v0.4.6).
  *
- * The step that is emitted is a steady one: the warm-up iteration and as many more as it takes until the placement of chunks repeats are walked without time (patrickstar_walk.h). Gradients
- * overwrite the fp16 parameters. Chunks are sharded over all data-parallel ranks. */
+ * Gradient accumulation. The authors have none: a gradient overwrites its fp16 parameter, so a second micro-batch would find no parameters (their issue 293). `gradients` = chunks is our rule for
+ * it, in the manner of their later refactoring (304): own chunks' gradients are a fifth list, written by a step's first backward and added to by the later ones, in place of the fp16 chunk in
+ * reductions, freed after Adam. 16 bytes a parameter instead of 14. Chunks are gathered and gradients reduced once a micro-batch: every volume but Adam's goes with their number.
+ *
+ * The step that is emitted is a steady one: the warm-up iteration and as many more as it takes until the placement of chunks repeats are walked without time (patrickstar_walk.h). Chunks are sharded over all data-parallel ranks. */
 #include <stdio.h>
 
 #include "strategies/policies/patrickstar.h"
@@ -12,6 +15,8 @@
 static const char *const EVICTIONS[] = { CHUNK_EVICTION_TABLE(X) NULL };
 #undef X
 static const char *const PRESETS[] = { "paper", "code", NULL };
+static const char *const RULES[] = { "prefer", "require", NULL };
+static const char *const GRADIENTS[] = { "auto", "reuse", "chunks", NULL };
 static const char *const SEARCHES[] = { "rounded", "patrickstar", "gemini", NULL };
 
 #define BOOL(at, key, value, text)                                                                                     \
@@ -40,6 +45,13 @@ static const struct parameter PARAMETERS[PS_PARAMETER_COUNT] = {
          "rounded: 1024 to 64 Mi, smallest footprint in page-locked blocks as pinned_rounding has them; patrickstar: "
          "312 to 64 Mi in steps of 32, "
          "smallest footprint that its rule accepts; gemini: least waste upwards of the largest tensor and 32 Mi"),
+    WORD(PS_CHUNK_RULE, "chunk_rule", RULE_PREFER, RULES,
+         "chunk_search's rule for all chunks (14 bytes an element of them against the host and the warm-up share of "
+         "GPUs) is that of a script which leaves the choice to its user, and 18B on 8 V100 breaks it with any size. "
+         "prefer: sizes that pass come first, the step itself decides; require: without one it does not fit"),
+    WORD(PS_GRADIENTS, "gradients", GRADIENTS_AUTO, GRADIENTS,
+         "reuse: over the fp16 parameters, one micro-batch (the authors'); chunks: in fp16 chunks of their own, which "
+         "micro-batches add to (ours: 16 bytes a parameter, not 14); auto: reuse for one micro-batch, chunks for more"),
     WORD(PS_EVICTION, "eviction", EVICT_NEXT_USE, EVICTIONS,
          "which chunk leaves a full place: next-use (the authors'), lru, fifo, lfu, random, lookahead"),
     INT(PS_LOOKAHEAD, "lookahead", 1e6, 8, "passes", "how far eviction \"lookahead\" sees"),
@@ -100,8 +112,10 @@ static enum status check(const struct lower_request *request, struct error *erro
         return refuse(error, "$.parallel.zero_stage", "shards parameters, gradients and optimizer states together",
                       "set parallel.zero_stage to 0 or 3 (the same here)");
     }
-    if (plan->micro_batches > 1) {
-        snprintf(instead, sizeof instead, "set training.micro_batch to %lld, or training.global_batch to %lld",
+    if (plan->micro_batches > 1 && plan->policy_parameters.value[PS_GRADIENTS] == (double)GRADIENTS_REUSE) {
+        snprintf(instead, sizeof instead,
+                 "set memory_policy.gradients to chunks, training.micro_batch to %lld, or training.global_batch to "
+                 "%lld",
                  (long long)whole, (long long)one);
         return refuse(
             error, "$.training",
@@ -142,11 +156,11 @@ static void begin_rank(struct lowering *lowering)
 static void before_pass(struct lowering *lowering, const struct lower_pass *pass)
 {
     struct ps_state *state = ps_state(lowering);
-    if (state->pass == state->walk.pass_count / 2) {
+    if (state->pass == state->walk.pass_count - state->layer_count) { /* the last micro-batch turns */
         ps_read_ahead(lowering);
     }
     ps_emit_actions(lowering, false);
-    ps_wait_for_chunks(lowering, pass->layer);
+    ps_wait_for_chunks(lowering, pass);
     ps_before_beside(lowering, pass);
 }
 
@@ -154,7 +168,7 @@ static void after_pass(struct lowering *lowering, const struct lower_pass *pass)
 {
     struct ps_state *state = ps_state(lowering);
     ps_after_beside(lowering, pass);
-    ps_remember_use(lowering, pass->layer);
+    ps_remember_use(lowering, pass);
     ps_emit_actions(lowering, true);
     state->pass_end[1] = state->pass_end[0];
     state->pass_end[0] = lower_last_compute(lowering);

@@ -18,6 +18,8 @@ enum patrickstar_parameter {
     PS_PRESET,
     PS_CHUNK_ELEMENTS,
     PS_CHUNK_SEARCH,
+    PS_CHUNK_RULE,
+    PS_GRADIENTS,
     PS_EVICTION,
     PS_LOOKAHEAD,
     PS_SEED,
@@ -39,6 +41,12 @@ enum patrickstar_parameter {
 
 /* Words of PS_CHUNK_SEARCH. */
 enum patrickstar_search { SEARCH_ROUNDED, SEARCH_PATRICKSTAR, SEARCH_GEMINI };
+
+/* Words of PS_CHUNK_RULE. */
+enum patrickstar_rule { RULE_PREFER, RULE_REQUIRE };
+
+/* Words of PS_GRADIENTS. */
+enum patrickstar_gradients { GRADIENTS_AUTO, GRADIENTS_REUSE, GRADIENTS_CHUNKS };
 
 /* A chunk's payload as the schedule knows it. */
 struct ps_slot {
@@ -74,11 +82,19 @@ struct ps_state {
     uint32_t stored_count;    /* updated so far */
     uint32_t read_queue, write_queue;
     uint32_t *offloaded, *offload_op; /* [layers]: the host copy of a saved activation */
+    uint32_t layer_count;
 };
 
 static inline struct ps_state *ps_state(struct lowering *lowering)
 {
     return *(struct ps_state **)lower_policy_state(lowering);
+}
+
+/* Do gradients have chunks of their own? With several micro-batches they must. */
+static inline bool ps_gradient_chunks(const struct lowering *lowering)
+{
+    enum patrickstar_gradients how = (enum patrickstar_gradients)lower_policy_parameter(lowering, PS_GRADIENTS);
+    return how == GRADIENTS_CHUNKS || (how == GRADIENTS_AUTO && lower_input(lowering)->plan->micro_batches > 1);
 }
 
 static inline bool ps_on(const struct lowering *lowering, enum patrickstar_parameter parameter)
@@ -94,9 +110,9 @@ void ps_start_buffers(struct lowering *lowering);
 /* Emits the actions of the running pass that stand before (or after) it. */
 void ps_emit_actions(struct lowering *lowering, bool after);
 /* The pass's compute waits for what fills its chunks. */
-void ps_wait_for_chunks(struct lowering *lowering, const struct lower_layer *layer);
+void ps_wait_for_chunks(struct lowering *lowering, const struct lower_pass *pass);
 /* The pass that ended used its chunks last. */
-void ps_remember_use(struct lowering *lowering, const struct lower_layer *layer);
+void ps_remember_use(struct lowering *lowering, const struct lower_pass *pass);
 /* Adam's actions, and what restores the layout. Returns the last op. */
 uint32_t ps_emit_adam(struct lowering *lowering, uint32_t after_op);
 

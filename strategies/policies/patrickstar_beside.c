@@ -21,11 +21,14 @@ double ps_module_gradient_bytes(const struct ps_state *state, uint32_t layer)
     return half_bytes(most);
 }
 
-static double chunked_elements(const struct ps_state *state, uint32_t layer)
+/* Of a layer, in chunks; `own_gradient`: only those whose gradient has a chunk of its own. */
+static double chunked_elements(const struct ps_state *state, uint32_t layer, bool own_gradient)
 {
     double sum = 0;
     for (uint32_t u = 0; u < state->units.count; u++) {
-        bool here = state->units.items[u].layer == layer && state->layout.unit_chunk[u] != CHUNK_NONE;
+        uint32_t chunk = state->layout.unit_chunk[u];
+        bool here = state->units.items[u].layer == layer && chunk != CHUNK_NONE &&
+                    (!own_gradient || walk_gradient_slot(&state->walk, chunk) != CHUNK_NONE);
         sum += here ? (double)chunk_unit_elements(&state->units.items[u]) : 0;
     }
     return sum;
@@ -64,12 +67,13 @@ static void gradient_begins(struct lowering *lowering, struct ps_state *state, u
     }
 }
 
-/* Cleared at its first visit, then copied over the parameters. */
-static void gradient_ends(struct lowering *lowering, struct ps_state *state, uint32_t layer)
+/* Cleared at its first visit, then copied over the parameters, or into a chunk of its own: what a later micro-batch adds to is read too. */
+static void gradient_ends(struct lowering *lowering, struct ps_state *state, const struct lower_pass *pass)
 {
     if (state->gradient != SCHED_NONE) {
-        double bytes = half_bytes(chunked_elements(state, layer));
-        lower_device_stream(lowering, bytes, 2 * bytes, PHASE_BACKWARD, SCHED_NONE);
+        double bytes = half_bytes(chunked_elements(state, pass->layer->index, false));
+        double sum = pass->micro_batch > 0 ? half_bytes(chunked_elements(state, pass->layer->index, true)) : 0;
+        lower_device_stream(lowering, bytes + sum, 2 * bytes, PHASE_BACKWARD, SCHED_NONE);
         builder_release(lower_builder(lowering), state->gradient);
         state->gradient = SCHED_NONE;
     }
@@ -209,7 +213,7 @@ void ps_after_beside(struct lowering *lowering, const struct lower_pass *pass)
     struct ps_state *state = ps_state(lowering);
     bool backward = pass->kind == LOWER_BACKWARD;
     if (backward) {
-        gradient_ends(lowering, state, pass->layer->index);
+        gradient_ends(lowering, state, pass);
     }
     if (pass->layer->kind == LAYER_EMBEDDING && state->layout.outside > 0 && backward) {
         look_up(lowering, state, true);

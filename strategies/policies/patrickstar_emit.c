@@ -12,7 +12,10 @@ static enum buffer_class slot_class(const struct ps_state *state, uint32_t slot)
     uint32_t chunk;
     enum walk_list list = walk_slot_list(&state->layout, state->walk.rank, slot, &chunk);
     bool remote = list == WALK_FP16 && chunk_owner(&state->layout, chunk) != state->walk.rank;
-    return remote ? BUFFER_COMMUNICATION : list == WALK_FP16 ? BUFFER_WEIGHT : BUFFER_OPTIMIZER;
+    return remote                  ? BUFFER_COMMUNICATION
+           : list == WALK_FP16     ? BUFFER_WEIGHT
+           : list == WALK_GRADIENT ? BUFFER_GRADIENT
+                                   : BUFFER_OPTIMIZER;
 }
 
 static uint32_t new_buffer(struct lowering *lowering, uint32_t slot, enum chunk_place place, uint8_t flags)
@@ -156,14 +159,27 @@ static void emit_reduce(struct lowering *lowering, struct ps_state *state, const
     uint32_t op =
         lower_data_collective(lowering, saving ? OP_BROADCAST : OP_REDUCE_SCATTER, bytes, lower_last_compute(lowering));
     for (uint32_t i = 0; i < size; i++) {
-        builder_depends(builder, state->slots[action->slot + 2 * i].filled_by);
-        state->slots[action->slot + 2 * i].last_use = op;
+        uint32_t gradient = walk_gradient_slot(&state->walk, action->slot / 2 + i);
+        struct ps_slot *slot = &state->slots[gradient != CHUNK_NONE ? gradient : action->slot + 2 * i];
+        builder_depends(builder, slot->filled_by);
+        slot->last_use = op;
     }
     state->last_data = op;
     lower_next_depends(lowering, op);
 }
 
-/* A remote payload ends with its last use. */
+/* A new payload: of a remote chunk, which the next gather fills and acquires, or of a gradient, which the pass does. */
+static void emit_allocate(struct lowering *lowering, struct ps_state *state, const struct walk_action *action)
+{
+    uint32_t chunk;
+    CHECK(action->on_device);
+    state->slots[action->slot].buffer = new_buffer(lowering, action->slot, PLACE_DEVICE, 0);
+    if (walk_slot_list(&state->layout, state->walk.rank, action->slot, &chunk) == WALK_GRADIENT) {
+        lower_next_acquires(lowering, state->slots[action->slot].buffer);
+    }
+}
+
+/* A remote payload, or a gradient's, ends with its last use. */
 static void emit_free(struct lowering *lowering, struct ps_state *state, const struct walk_action *action)
 {
     struct ps_slot *slot = &state->slots[action->slot];
@@ -202,6 +218,13 @@ static bool serial_adam(const struct lowering *lowering)
            (enum chunk_preset)lower_policy_parameter(lowering, PS_PRESET) == CHUNK_CODE;
 }
 
+/* The place of an fp16 slot's gradient where it is not the parameters'; else NULL. */
+static struct ps_slot *gradient_of(struct ps_state *state, uint32_t slot)
+{
+    uint32_t gradient = walk_gradient_slot(&state->walk, slot / 2);
+    return gradient != CHUNK_NONE ? &state->slots[gradient] : NULL;
+}
+
 uint32_t ps_host_update(struct lowering *lowering, const struct walk_action *action, uint32_t states, uint32_t after)
 {
     struct ps_state *state = ps_state(lowering);
@@ -210,13 +233,22 @@ uint32_t ps_host_update(struct lowering *lowering, const struct walk_action *act
     double parameters = filled_elements(state, action->slot);
     double chunk = walk_slot_bytes(&state->layout, action->slot);
     uint32_t staging = SCHED_NONE, down = SCHED_NONE, moved = state->last_down, up = SCHED_NONE;
-    if (action->on_device) {
+    if (action->gradient_on_device) {
         staging = lower_buffer(lowering, SPACE_PINNED, chunk, BUFFER_COMMUNICATION, 0, "gradient for Adam");
         down = lower_copy_to_host(lowering, chunk, false, after, staging, SCHED_NONE);
         builder_depends(builder, serial ? SCHED_NONE : state->adam_end[1]);
         builder_flag(builder, serial ? OP_FLAG_HOST_WAITS : 0);
     }
+    struct ps_slot *gradient = gradient_of(state, action->slot);
+    if (down != SCHED_NONE && gradient != NULL) {
+        builder_depends(builder, gradient->filled_by);
+        gradient->last_use = down;
+    }
     uint32_t update = lower_host_optimizer(lowering, parameters, after);
+    if (down == SCHED_NONE && gradient != NULL) {
+        builder_depends(builder, gradient->filled_by);
+        gradient->last_use = update;
+    }
     builder_depends(builder, down);
     builder_depends(builder, states);
     builder_depends(builder, moved); /* its states may just have come down */
@@ -248,11 +280,17 @@ static uint32_t device_update(struct lowering *lowering, struct ps_state *state,
     double chunk = walk_slot_bytes(&state->layout, action->slot);
     uint32_t fp16 = lower_buffer(lowering, SPACE_DEVICE, chunk, BUFFER_COMMUNICATION, 0, "fp16 parameters from Adam");
     uint32_t fp32 = lower_buffer(lowering, SPACE_DEVICE, 2 * chunk, BUFFER_COMMUNICATION, 0, "fp32 gradient for Adam");
-    uint32_t come = action->on_device ? after : lower_copy_to_device(lowering, chunk, false, after, fp16, SCHED_NONE);
-    lower_next_acquires(lowering, action->on_device ? fp16 : SCHED_NONE);
+    struct ps_slot *gradient = gradient_of(state, action->slot);
+    bool up = !action->gradient_on_device;
+    uint32_t come = up ? lower_copy_to_device(lowering, chunk, false, after, fp16, SCHED_NONE) : after;
+    builder_depends(builder, up && gradient != NULL ? gradient->filled_by : SCHED_NONE);
+    lower_next_acquires(lowering, up ? SCHED_NONE : fp16);
     lower_next_acquires(lowering, fp32);
     lower_next_depends(lowering, state->last_up); /* its states may just have come */
-    lower_device_stream(lowering, chunk, 2 * chunk, PHASE_OPTIMIZER, come);
+    uint32_t cast = lower_device_stream(lowering, chunk, 2 * chunk, PHASE_OPTIMIZER, come);
+    if (gradient != NULL) {
+        gradient->last_use = up ? come : cast;
+    }
     uint32_t update = lower_device_optimizer_of(lowering, parameters, SCHED_NONE);
     builder_release(builder, fp32);
     if (action->on_device) {
@@ -275,10 +313,7 @@ static void emit(struct lowering *lowering, struct ps_state *state, uint32_t ind
     switch ((enum walk_kind)action->kind) {
     case WALK_UP: emit_up(lowering, state, index); return;
     case WALK_DOWN: emit_down(lowering, state, index); return;
-    case WALK_ALLOCATE:
-        CHECK(action->on_device);
-        state->slots[action->slot].buffer = new_buffer(lowering, action->slot, PLACE_DEVICE, 0);
-        return;
+    case WALK_ALLOCATE: emit_allocate(lowering, state, action); return;
     case WALK_FREE: emit_free(lowering, state, action); return;
     case WALK_GATHER: emit_gather(lowering, state, action); return;
     case WALK_REDUCE: emit_reduce(lowering, state, action); return;
@@ -325,7 +360,7 @@ static bool next_slot(const struct ps_state *state, uint32_t layer, uint32_t *un
         uint32_t chunk = CHUNK_NONE;
         if (*unit < count && state->units.items[*unit].layer == layer) {
             chunk = state->layout.unit_chunk[*unit];
-        } else if (*unit == count && tied != CHUNK_NONE && 2 * (layer + 1) == state->walk.pass_count) {
+        } else if (*unit == count && tied != CHUNK_NONE && layer + 1 == state->layer_count) {
             chunk = state->layout.unit_chunk[tied]; /* the head's */
         }
         if (chunk != CHUNK_NONE) {
@@ -337,24 +372,30 @@ static bool next_slot(const struct ps_state *state, uint32_t layer, uint32_t *un
     return false;
 }
 
-void ps_wait_for_chunks(struct lowering *lowering, const struct lower_layer *layer)
+void ps_wait_for_chunks(struct lowering *lowering, const struct lower_pass *pass)
 {
-    const struct ps_state *state = ps_state(lowering);
+    struct ps_state *state = ps_state(lowering);
     uint32_t filled = SCHED_NONE, gathered = SCHED_NONE, slot, unit = 0;
-    while (next_slot(state, layer->index, &unit, &slot)) {
+    while (next_slot(state, pass->layer->index, &unit, &slot)) {
+        const struct ps_slot *gradient = pass->kind == LOWER_BACKWARD ? gradient_of(state, slot) : NULL;
         filled = later(filled, state->slots[slot].filled_by);
+        filled = later(filled, gradient != NULL ? gradient->filled_by : SCHED_NONE);
         gathered = later(gathered, state->slots[slot].gathered_by);
     }
     lower_next_depends(lowering, filled);
     lower_next_depends(lowering, gathered);
 }
 
-void ps_remember_use(struct lowering *lowering, const struct lower_layer *layer)
+void ps_remember_use(struct lowering *lowering, const struct lower_pass *pass)
 {
     struct ps_state *state = ps_state(lowering);
     uint32_t slot, unit = 0;
-    while (next_slot(state, layer->index, &unit, &slot)) {
+    while (next_slot(state, pass->layer->index, &unit, &slot)) {
+        struct ps_slot *gradient = pass->kind == LOWER_BACKWARD ? gradient_of(state, slot) : NULL;
         state->slots[slot].last_use = lower_last_compute(lowering);
+        if (gradient != NULL) {
+            gradient->last_use = lower_last_compute(lowering);
+        }
     }
 }
 

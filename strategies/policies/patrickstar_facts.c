@@ -30,6 +30,12 @@ static void tell_layout(struct lowering *lowering, const struct ps_state *state)
     tell(lowering, "chunks of each fp32 list, of this rank", chunk_layout_owned(layout, state->walk.rank), "",
          "its own, without dummies", "", "");
     tell(lowering, "utilisation", chunk_layout_utilisation(layout), "", "mean of filled / chunk", "", "");
+    if (state->walk.gradient_chunks) {
+        snprintf(numbers, sizeof numbers, "2 x %u x %.0f", layout->chunk_count, (double)layout->capacity);
+        tell(lowering, "bytes of gradient chunks, all ranks", chunk_layout_gradient_bytes(layout), "bytes",
+             "2 chunks S beside the other lists: 16 bytes a parameter in all", numbers,
+             "our rule for several micro-batches");
+    }
     snprintf(numbers, sizeof numbers, "2 x %u x %.0f + 12 x %u x %.0f", layout->padded_count, (double)layout->capacity,
              layout->chunk_count, (double)layout->capacity);
     tell(lowering, "bytes of all lists and ranks", chunk_layout_bytes(layout), "bytes",
@@ -69,9 +75,10 @@ static void tell_budgets(struct lowering *lowering, const struct ps_state *state
          budget->static_partition ? "G x warmup_ratio" : "G - non-model data - chunks on their way",
          budget->static_partition ? "" : numbers, "");
     snprintf(numbers, sizeof numbers, "(%.4g - %.4g - %.4g) / (12 x %.0f) x %g", budget->gpu_bytes, most,
-             chunk * state->layout.padded_count / budget->ranks + reserve, budget->chunk_elements, CHUNK_MARGIN_USE);
+             chunk * state->layout.padded_count / budget->ranks * (budget->gradient_chunks ? 2 : 1) + reserve,
+             budget->chunk_elements, CHUNK_MARGIN_USE);
     tell(lowering, "margin", state->plan.margin, "chunks",
-         "(G - non-model data - fp16 chunks and those on their way) / 12 S x 0.8", numbers,
+         "(G - non-model data - fp16 (and gradient) chunks and those on their way) / 12 S x 0.8", numbers,
          "PatrickStar core/memtracer: update_margin_mem");
 }
 

@@ -1,6 +1,7 @@
 /* From a rank's layers to the walk over its step: modules, chunk size, passes with their non-model data, budgets. */
 #include <math.h>
 
+#include "sim/plan/plan_order.h"
 #include "strategies/policies/patrickstar.h"
 
 static bool failed(struct lowering *lowering, enum status status, const struct error *error)
@@ -36,6 +37,7 @@ static struct chunk_budget budget_of(const struct lowering *lowering, uint64_t c
         .local_ranks = local_ranks(cluster),
         .memory_saving = ps_on(lowering, PS_MEMORY_SAVING),
         .static_partition = ps_on(lowering, PS_STATIC_PARTITION),
+        .gradient_chunks = ps_gradient_chunks(lowering),
         .preset = (enum chunk_preset)lower_policy_parameter(lowering, PS_PRESET),
     };
 }
@@ -80,19 +82,22 @@ static bool choose_capacity(struct lowering *lowering, struct ps_state *state, u
             .gpu_ratio = lower_policy_parameter(lowering, PS_GPU_RATIO),
             .cpu_ratio = lower_policy_parameter(lowering, PS_CPU_RATIO),
             .warmup_ratio = lower_policy_parameter(lowering, PS_WARMUP_RATIO),
+            .gradient_chunks = ps_gradient_chunks(lowering),
             .exact_blocks = !ps_on(lowering, PS_PINNED_ROUNDING),
         };
         status = (how == SEARCH_ROUNDED ? chunk_search_rounded : chunk_search_patrickstar)(
             &state->units, lower_data_size(lowering), outside, &machine, lower_arena(lowering), &choice, &error);
     }
     *capacity = choice.capacity;
-    if (status == STATUS_OK && !choice.feasible && !ps_on(lowering, PS_NVME)) { /* a rule for memory alone */
+    bool required = (enum patrickstar_rule)lower_policy_parameter(lowering, PS_CHUNK_RULE) == RULE_REQUIRE;
+    if (status == STATUS_OK && !choice.feasible && required &&
+        !ps_on(lowering, PS_NVME)) { /* a rule for memory alone */
         refuse_by_rule(lowering, &choice);
         status = error_set(
             &error, STATUS_DOES_NOT_FIT,
             "no chunk size passes PatrickStar's own rule: chunks of %.4g GB in all, against the warm-up share "
-            "of %u GPUs and memory_policy.cpu_ratio of the host; to try one all the same set "
-            "memory_policy.chunk_elements, for example to %llu",
+            "of %u GPUs and memory_policy.cpu_ratio of the host; to try one all the same (%llu elements) set "
+            "memory_policy.chunk_rule to prefer",
             choice.bytes * 1e-9, cluster->gpus, (unsigned long long)choice.capacity);
     }
     return !failed(lowering, status, &error);
@@ -134,17 +139,45 @@ static struct walk_pass pass_of(const struct lowering *lowering, const struct ps
     return pass;
 }
 
+/* One micro-batch at a time: what lies outside chunks (embedding, module gradients) is kept once. */
+static bool one_in_flight(struct lowering *lowering)
+{
+    const struct lower_request *request = lower_input(lowering);
+    const struct order_request order = plan_order_request(request->plan);
+    struct order_step *steps =
+        arena_array(lower_arena(lowering), struct order_step, order_step_count(request->order, &order));
+    if (steps == NULL) {
+        lower_fail(lowering, STATUS_NO_MEMORY, "out of memory for the passes of a rank");
+        return false;
+    }
+    uint32_t count = request->order->build(&order, lower_stage(lowering), steps);
+    for (uint32_t i = 0; i < count; i++) {
+        if (steps[i].kind != (i % 2 == 0 ? STEP_FORWARD : STEP_BACKWARD) || steps[i].micro_batch != i / 2) {
+            lower_fail(lowering, STATUS_UNSUPPORTED,
+                       "memory policy \"patrickstar\" takes one micro-batch forward and straight back, and order "
+                       "\"%s\" has several on their way: set parallel.pipeline_order to 1f1b",
+                       request->order->name);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Each micro-batch goes forward and straight back. */
 static struct walk_pass *list_passes(struct lowering *lowering, const struct ps_state *state, uint32_t *count)
 {
-    uint32_t layers;
-    const struct lower_layer *layer = lower_layers(lowering, &layers);
-    struct walk_pass *passes = arena_array(lower_arena(lowering), struct walk_pass, 2 * (size_t)layers);
+    uint32_t layers = state->layer_count, micro_batches = (uint32_t)lower_input(lowering)->plan->micro_batches;
+    const struct lower_layer *layer = lower_layers(lowering, &(uint32_t){ 0 });
+    struct walk_pass *passes = arena_array(lower_arena(lowering), struct walk_pass, 2 * (size_t)layers * micro_batches);
     double held = 0;
-    *count = 2 * layers;
+    *count = 2 * layers * micro_batches;
     for (uint32_t i = 0; passes != NULL && i < layers; i++) {
         passes[i] = pass_of(lowering, state, &layer[i], false, held);
         passes[2 * layers - 1 - i] = pass_of(lowering, state, &layer[i], true, held);
         held += held_bytes(lowering, &layer[i]);
+    }
+    for (uint32_t i = 2 * layers; passes != NULL && i < *count; i++) {
+        passes[i] = passes[i - 2 * layers];
     }
     if (passes == NULL) {
         lower_fail(lowering, STATUS_NO_MEMORY, "out of memory for the passes of a rank");
@@ -161,8 +194,7 @@ static uint32_t word_table(const struct lowering *lowering, const struct ps_stat
 
 static bool allocate(struct lowering *lowering, struct ps_state *state)
 {
-    uint32_t layers;
-    lower_layers(lowering, &layers);
+    uint32_t layers = state->layer_count;
     state->slots = arena_array(lower_arena(lowering), struct ps_slot, state->plan.slot_count);
     state->offloaded = arena_array(lower_arena(lowering), uint32_t, layers);
     state->offload_op = arena_array(lower_arena(lowering), uint32_t, layers);
@@ -220,6 +252,10 @@ bool ps_prepare(struct lowering *lowering)
         lower_fail(lowering, STATUS_NO_MEMORY, "out of memory for a rank's chunks");
         return false;
     }
+    lower_layers(lowering, &state->layer_count);
+    if (!one_in_flight(lowering)) {
+        return false;
+    }
     int64_t rows = model_padded_vocab(request->model, 1, request->software->vocab_multiple);
     if (failed(lowering, chunk_units_of_model(&state->units, request->model, rows, arena, &error), &error) ||
         !choose_capacity(lowering, state, &capacity)) {
@@ -243,6 +279,7 @@ bool ps_prepare(struct lowering *lowering)
     walk->seed = (uint64_t)lower_policy_parameter(lowering, PS_SEED);
     walk->prefetch = (uint32_t)lower_policy_parameter(lowering, PS_PREFETCH);
     walk->prefetch_gathers = request->plan->fold; /* ranks built apart might not agree on an order of gathers */
+    walk->gradient_chunks = walk->budget.gradient_chunks;
     walk->device_adam = ps_on(lowering, PS_DEVICE_ADAM);
     walk->rounds_pinned = ps_on(lowering, PS_PINNED_ROUNDING);
     walk->tied_unit = word_table(lowering, state);

@@ -12,16 +12,18 @@ static bool is_tied(const struct walk *w, uint32_t layer, uint32_t unit)
     return unit == w->input->tied_unit && layer + 1 == w->layers;
 }
 
-/* Device bytes that a layer's chunks take together, with the others of their groups where these come along. */
-static double layer_bytes(const struct walk *w, uint32_t layer)
+/* Device bytes that a pass's chunks take together, with the others of their groups where these come along. */
+static double pass_chunk_bytes(const struct walk *w, const struct walk_pass *pass)
 {
+    uint32_t layer = pass->layer;
     uint32_t size = w->input->budget.memory_saving ? 1 : w->ranks, previous = CHUNK_NONE;
     double bytes = 0;
     for (uint32_t i = 0; i < walk_unit_count(w, layer); i++) {
         uint32_t chunk = w->layout->unit_chunk[walk_unit(w, layer, i)];
         if (chunk != CHUNK_NONE && chunk / size != previous) {
+            bool gradient = w->input->gradient_chunks && pass->backward && (size > 1 || walk_is_local(w, chunk));
             previous = chunk / size;
-            bytes += size * 2.0 * (double)w->layout->capacity;
+            bytes += (size + gradient) * 2.0 * (double)w->layout->capacity;
         }
     }
     return bytes;
@@ -46,7 +48,7 @@ static double device_budget(const struct walk *w, uint32_t moment)
     double budget = chunk_device_budget(&w->input->budget, stage, w->warmup, before, nonmodel(w, moment));
     if (stage != STAGE_ADAM && (w->warmup || w->input->budget.static_partition)) {
         /* The warm-up share is meant for the modules of a layer one after the other: it grants them all at once. */
-        double layer = layer_bytes(w, w->input->passes[moment].layer);
+        double layer = pass_chunk_bytes(w, &w->input->passes[moment]);
         return layer > budget ? layer : budget;
     }
     return budget;
@@ -75,16 +77,16 @@ static bool make_room_ahead(struct walk *w, double bytes, uint32_t pass, double 
     return true;
 }
 
-static bool prefetch_chunk(struct walk *w, uint32_t chunk, uint32_t pass, double budget)
+static bool prefetch_slot(struct walk *w, uint32_t slot, uint32_t pass, double budget)
 {
-    struct resident_chunk *c = walk_fp16(w, chunk);
+    const struct resident_chunk *c = &w->residency.chunks[slot];
     if ((enum chunk_place)c->place != PLACE_HOST) {
         return true;
     }
     if (!make_room_ahead(w, c->bytes[PLACE_DEVICE], pass, budget)) {
         return false;
     }
-    chunk_move_to(&w->residency, walk_slot_fp16(chunk), PLACE_DEVICE);
+    chunk_move_to(&w->residency, slot, PLACE_DEVICE);
     return true;
 }
 
@@ -128,9 +130,14 @@ static void prefetch(struct walk *w, uint32_t pass)
         budget = then < budget ? then : budget;
         for (uint32_t i = 0; i < walk_unit_count(w, layer) && room; i++) {
             uint32_t unit = walk_unit(w, layer, i), own = walk_own_chunk(w, unit);
-            room = own == CHUNK_NONE || prefetch_chunk(w, own, pass + ahead, budget);
-            if (room && w->input->prefetch_gathers && w->ranks > 1 && w->layout->unit_chunk[unit] != CHUNK_NONE) {
-                room = prefetch_gather(w, w->layout->unit_chunk[unit], pass + ahead, budget);
+            uint32_t chunk = w->layout->unit_chunk[unit];
+            uint32_t gradient = w->input->passes[pass + ahead].backward && chunk != CHUNK_NONE
+                                    ? walk_gradient_slot(w->input, chunk)
+                                    : CHUNK_NONE;
+            room = own == CHUNK_NONE || prefetch_slot(w, walk_slot_fp16(own), pass + ahead, budget);
+            room = room && (gradient == CHUNK_NONE || prefetch_slot(w, gradient, pass + ahead, budget));
+            if (room && w->input->prefetch_gathers && w->ranks > 1 && chunk != CHUNK_NONE) {
+                room = prefetch_gather(w, chunk, pass + ahead, budget);
             }
         }
     }
@@ -187,6 +194,10 @@ static enum status run_pass(struct walk *w, uint32_t moment)
         enum state_event backward = is_tied(w, pass->layer, unit) ? STATE_FILLED : STATE_BACKWARD_END;
         if (w->layout->unit_chunk[unit] != CHUNK_NONE) {
             walk_move_unit(w, unit, pass->backward ? backward : STATE_FORWARD_END);
+            uint32_t gradient = walk_gradient_slot(w->input, w->layout->unit_chunk[unit]);
+            if (gradient != CHUNK_NONE && pass->backward) {
+                chunk_tensors_all(&w->residency.chunks[gradient].tensors, STATE_UPDATE_END);
+            }
         }
     }
     return release_layer(w, pass->layer, pass->backward ? TENSOR_HOLD_AFTER_BACKWARD : TENSOR_HOLD_AFTER_FORWARD);
@@ -205,6 +216,28 @@ static void end_forward(struct walk *w)
 
 /* ---- Adam ---- */
 
+static void record_update(struct walk *w, enum walk_kind kind, uint32_t chunk)
+{
+    uint32_t gradient = walk_gradient_slot(w->input, chunk);
+    const struct resident_chunk *fp16 = walk_fp16(w, chunk);
+    const struct resident_chunk *from = gradient != CHUNK_NONE ? &w->residency.chunks[gradient] : fp16;
+    walk_record(w, kind, walk_slot_fp16(chunk), (enum chunk_place)fp16->place == PLACE_DEVICE);
+    if (w->status == STATUS_OK) {
+        w->actions.items[w->actions.count - 1].gradient_on_device = (enum chunk_place)from->place == PLACE_DEVICE;
+    }
+}
+
+/* A gradient of its own is used up. */
+static void end_update(struct walk *w, uint32_t chunk)
+{
+    uint32_t gradient = walk_gradient_slot(w->input, chunk);
+    walk_move_chunk(w, chunk, STATE_ADAM);
+    if (gradient != CHUNK_NONE) {
+        chunk_tensors_all(&w->residency.chunks[gradient].tensors, STATE_RELEASE);
+        chunk_release_payload(&w->residency, gradient);
+    }
+}
+
 static enum status update_chunk(struct walk *w, uint32_t chunk, enum chunk_place place)
 {
     static const enum walk_list lists[] = { WALK_FP32, WALK_MOMENTUM, WALK_VARIANCE };
@@ -214,12 +247,11 @@ static enum status update_chunk(struct walk *w, uint32_t chunk, enum chunk_place
         TRY(chunk_access_at(&w->residency, slot, place, w->error));
         chunk_tensors_all(tensors, STATE_UPDATE_BEGIN);
     }
-    walk_record(w, place == PLACE_DEVICE ? WALK_ADAM_DEVICE : WALK_ADAM_HOST, walk_slot_fp16(chunk),
-                (enum chunk_place)walk_fp16(w, chunk)->place == PLACE_DEVICE);
+    record_update(w, place == PLACE_DEVICE ? WALK_ADAM_DEVICE : WALK_ADAM_HOST, chunk);
     for (uint32_t i = 0; i < 3; i++) {
         chunk_tensors_all(&w->residency.chunks[walk_slot(w->layout, lists[i], chunk)].tensors, STATE_UPDATE_END);
     }
-    walk_move_chunk(w, chunk, STATE_ADAM);
+    end_update(w, chunk);
     return STATUS_OK;
 }
 
@@ -234,8 +266,8 @@ static enum status run_adam(struct walk *w)
             TRY(update_chunk(w, c, place));
             continue;
         }
-        walk_record(w, WALK_ADAM_STORED, walk_slot_fp16(c), (enum chunk_place)walk_fp16(w, c)->place == PLACE_DEVICE);
-        walk_move_chunk(w, c, STATE_ADAM);
+        record_update(w, WALK_ADAM_STORED, c);
+        end_update(w, c);
     }
     return STATUS_OK;
 }

@@ -4,7 +4,11 @@
  * advances and what exceeds the device beside the pass's own data leaves (client.adjust_chunk_layout). After it the states of its tensors change, and chunks that all ranks are done with are released or
  * reduced. The last moment is Adam.
  *
- * Slots number the chunks of all four lists in their order of creation: fp16 chunk c is slot 2c, its fp32 parameters 2c + 1; momentum and variance of the rank's j-th own chunk follow after all of these. */
+ * With gradient_chunks (ours, not the authors': see patrickstar.c) an own chunk's gradient has a payload on the device from its first backward of the step, moves as any chunk does, takes part in its
+ * group's reduction in place of the fp16 chunk, and is freed after its Adam. Remote chunks' gradients overwrite their parameters all the same: these are released behind the reduction.
+ *
+ * Slots number the chunks of all lists in their order of creation: fp16 chunk c is slot 2c, its fp32 parameters 2c + 1; momentum and variance of the rank's j-th own chunk follow after all of these, then
+ * its gradients. */
 #ifndef MEMWALL_STRATEGIES_PATRICKSTAR_WALK_H
 #define MEMWALL_STRATEGIES_PATRICKSTAR_WALK_H
 
@@ -24,7 +28,7 @@ struct walk_input {
     const struct chunk_units *units;
     const struct chunk_layout *layout;
     uint32_t rank;
-    const struct walk_pass *passes; /* forward passes, then backward passes */
+    const struct walk_pass *passes; /* of each micro-batch the forward passes, then the backward passes */
     uint32_t pass_count;
     struct chunk_budget budget;
     enum chunk_eviction eviction;
@@ -33,6 +37,7 @@ struct walk_input {
     uint32_t prefetch;     /* moments ahead that chunks are brought up; 0: the authors' */
     bool prefetch_gathers; /* and that groups are gathered ahead: all ranks must decide alike */
     bool device_adam;      /* device-aware placement of Adam; false: all on the host */
+    bool gradient_chunks;  /* a fifth list, of own chunks' gradients: they do not overwrite the fp16 parameters */
     uint32_t stored;       /* optimizer states of so many of the last own chunks lie on a drive, in no slot */
     bool rounds_pinned;    /* host payloads are page-locked blocks of a power of two of bytes */
     uint32_t tied_unit;    /* the word table when the last layer's passes use it too; CHUNK_NONE: they do not */
@@ -52,9 +57,10 @@ enum walk_kind {
 
 struct walk_action {
     uint8_t kind;
-    bool after;      /* the pass, else before it */
-    bool prefetched; /* not for the pass it stands before: that one does not wait */
-    bool on_device;  /* Adam: where the fp16 chunk lies */
+    bool after;              /* the pass, else before it */
+    bool prefetched;         /* not for the pass it stands before: that one does not wait */
+    bool on_device;          /* Adam: where the fp16 chunk lies */
+    bool gradient_on_device; /* Adam: where the gradient lies: the same, but with gradient_chunks */
     uint32_t slot, moment;
 };
 
@@ -82,8 +88,10 @@ static inline uint32_t walk_slot_fp16(uint32_t chunk)
 {
     return 2 * chunk;
 }
-enum walk_list { WALK_FP16, WALK_FP32, WALK_MOMENTUM, WALK_VARIANCE };
+enum walk_list { WALK_FP16, WALK_FP32, WALK_MOMENTUM, WALK_VARIANCE, WALK_GRADIENT };
 uint32_t walk_slot(const struct chunk_layout *layout, enum walk_list list, uint32_t chunk);
+/* The slot of a chunk's gradient; CHUNK_NONE: it has none of its own. */
+uint32_t walk_gradient_slot(const struct walk_input *input, uint32_t chunk);
 /* The list and the chunk (of the fp16 list) of a slot of `rank`. */
 enum walk_list walk_slot_list(const struct chunk_layout *layout, uint32_t rank, uint32_t slot, uint32_t *chunk);
 double walk_slot_bytes(const struct chunk_layout *layout, uint32_t slot);

@@ -131,19 +131,32 @@ enum status walk_access_unit(struct walk *w, uint32_t unit, enum state_event eve
     }
     TRY(access_fp16(w, chunk));
     walk_move_unit(w, unit, event);
+    uint32_t gradient = walk_gradient_slot(w->input, chunk);
+    if (gradient != CHUNK_NONE && event == STATE_BACKWARD_BEGIN) {
+        TRY(chunk_access_at(&w->residency, gradient, PLACE_DEVICE, w->error));
+        chunk_tensors_all(&w->residency.chunks[gradient].tensors, STATE_UPDATE_BEGIN);
+    }
     return STATUS_OK;
 }
 
-/* All chunks of the group on the device together. */
-static enum status access_group(struct walk *w, uint32_t first, uint32_t count)
+/* What of a chunk takes part in a collective of its group: a gather, or the reduction of gradients. */
+static uint32_t group_slot(const struct walk *w, uint32_t chunk, bool gradients)
+{
+    uint32_t gradient = gradients ? walk_gradient_slot(w->input, chunk) : CHUNK_NONE;
+    return gradient != CHUNK_NONE ? gradient : walk_slot_fp16(chunk);
+}
+
+/* All of these on the device together. */
+static enum status access_group(struct walk *w, uint32_t first, uint32_t count, bool gradients)
 {
     enum status status = STATUS_OK;
     for (uint32_t i = first; i < first + count && status == STATUS_OK; i++) {
-        status = access_fp16(w, i);
-        walk_fp16(w, i)->pinned = true;
+        uint32_t slot = group_slot(w, i, gradients);
+        status = chunk_access_at(&w->residency, slot, PLACE_DEVICE, w->error);
+        w->residency.chunks[slot].pinned = true;
     }
     for (uint32_t i = first; i < first + count; i++) {
-        walk_fp16(w, i)->pinned = false;
+        w->residency.chunks[group_slot(w, i, gradients)].pinned = false;
     }
     return status;
 }
@@ -162,7 +175,7 @@ enum status walk_gather_again(struct walk *w, uint32_t layer)
         uint32_t first = previous * size, after = first + size;
         uint32_t last = after < w->layout->chunk_count ? w->chunk_unit[after] : w->units->count;
         if (w->chunk_unit[first] >= begin && last <= end) {
-            TRY(access_group(w, first, size));
+            TRY(access_group(w, first, size, false));
             walk_record(w, WALK_GATHER, walk_slot_fp16(first), true);
         }
     }
@@ -196,7 +209,7 @@ static void free_remote(struct walk *w, uint32_t first, uint32_t count)
 /* Gradients of the group's chunks go to their owners. */
 static enum status reduce(struct walk *w, uint32_t first, uint32_t count)
 {
-    TRY(access_group(w, first, count));
+    TRY(access_group(w, first, count, true));
     walk_record(w, WALK_REDUCE, walk_slot_fp16(first), true);
     return STATUS_OK;
 }

@@ -15,6 +15,7 @@ uint32_t walk_slot(const struct chunk_layout *layout, enum walk_list list, uint3
     case WALK_FP32: return 2 * chunk + 1;
     case WALK_MOMENTUM: return 2 * layout->padded_count + 2 * own;
     case WALK_VARIANCE: return 2 * layout->padded_count + 2 * own + 1;
+    case WALK_GRADIENT: return 2 * layout->padded_count + 2 * (layout->padded_count / layout->ranks) + own;
     }
     check_failed("a chunk list", __FILE__, __LINE__);
     return 0;
@@ -22,7 +23,11 @@ uint32_t walk_slot(const struct chunk_layout *layout, enum walk_list list, uint3
 
 enum walk_list walk_slot_list(const struct chunk_layout *layout, uint32_t rank, uint32_t slot, uint32_t *chunk)
 {
-    uint32_t parameters = 2 * layout->padded_count;
+    uint32_t parameters = 2 * layout->padded_count, moments = 2 * (layout->padded_count / layout->ranks);
+    if (slot >= parameters + moments) {
+        *chunk = (slot - parameters - moments) * layout->ranks + rank;
+        return WALK_GRADIENT;
+    }
     if (slot < parameters) {
         *chunk = slot / 2;
         return slot % 2 == 0 ? WALK_FP16 : WALK_FP32;
@@ -33,8 +38,9 @@ enum walk_list walk_slot_list(const struct chunk_layout *layout, uint32_t rank, 
 
 double walk_slot_bytes(const struct chunk_layout *layout, uint32_t slot)
 {
-    bool fp16 = slot < 2 * layout->padded_count && slot % 2 == 0;
-    return (fp16 ? 2.0 : 4.0) * (double)layout->capacity;
+    uint32_t chunk;
+    enum walk_list list = walk_slot_list(layout, 0, slot, &chunk);
+    return (list == WALK_FP16 || list == WALK_GRADIENT ? 2.0 : 4.0) * (double)layout->capacity;
 }
 
 double walk_host_bytes(const struct walk_input *input, double bytes)
@@ -44,7 +50,7 @@ double walk_host_bytes(const struct walk_input *input, double bytes)
 
 const char *walk_list_word(enum walk_list list)
 {
-    static const char *const words[] = { "fp16", "fp32", "momentum", "variance" };
+    static const char *const words[] = { "fp16", "fp32", "momentum", "variance", "gradient" };
     CHECK((unsigned)list < sizeof words / sizeof words[0]);
     return words[list];
 }
@@ -70,6 +76,13 @@ uint32_t walk_own_chunk(const struct walk *w, uint32_t unit)
         return chunk;
     }
     return w->input->budget.memory_saving ? CHUNK_NONE : chunk / w->ranks * w->ranks + w->rank;
+}
+
+uint32_t walk_gradient_slot(const struct walk_input *input, uint32_t chunk)
+{
+    bool has = input->gradient_chunks && chunk < input->layout->chunk_count &&
+               chunk_owner(input->layout, chunk) == input->rank;
+    return has ? walk_slot(input->layout, WALK_GRADIENT, chunk) : CHUNK_NONE;
 }
 
 enum chunk_place walk_adam_place(const struct walk *w, uint32_t number)
@@ -119,7 +132,8 @@ static enum status index_units(struct walk *w, struct arena *arena)
 static enum status place_chunks(struct walk *w, struct arena *arena)
 {
     uint32_t owned = w->layout->padded_count / w->ranks;
-    TRY(chunk_residency_init(&w->residency, 2 * w->layout->padded_count + 2 * owned, arena, w->error));
+    uint32_t lists = w->input->gradient_chunks ? 3 : 2; /* beside the parameters */
+    TRY(chunk_residency_init(&w->residency, 2 * w->layout->padded_count + lists * owned, arena, w->error));
     struct chunk_residency *r = &w->residency;
     r->budget[PLACE_HOST] = w->input->budget.cpu_bytes;
     r->budget[PLACE_DEVICE] = w->input->budget.gpu_bytes;
@@ -164,11 +178,15 @@ static enum status record_moments(struct walk *w, struct arena *arena)
         uint32_t layer = w->input->passes[k].layer;
         for (uint32_t i = 0; i < walk_unit_count(w, layer) && status == STATUS_OK; i++) {
             uint32_t unit = walk_unit(w, layer, i), chunk = w->layout->unit_chunk[unit], own = walk_own_chunk(w, unit);
-            status = array_reserve(&list, 2, w->error);
+            status = array_reserve(&list, 3, w->error);
             if (status == STATUS_OK && chunk != CHUNK_NONE) {
                 list.items[list.count++] = (struct chunk_access){ walk_slot_fp16(chunk), k, PLACE_DEVICE };
                 if (own != CHUNK_NONE && own != chunk) {
                     list.items[list.count++] = (struct chunk_access){ walk_slot_fp16(own), k, PLACE_DEVICE };
+                }
+                uint32_t gradient = walk_gradient_slot(w->input, chunk);
+                if (gradient != CHUNK_NONE && w->input->passes[k].backward) {
+                    list.items[list.count++] = (struct chunk_access){ gradient, k, PLACE_DEVICE };
                 }
             }
         }

@@ -104,9 +104,11 @@ static void scenario_of(const struct point *point, const struct model *model, in
     } else if (point->system == DDP) {
         software = "{\"base\":\"pytorch-eager\",\"kernels\":{\"flash_attention\":false}}";
     } else {
-        snprintf(policy, sizeof policy, "%s",
-                 "{\"name\":\"zero3-offload\",\"prefetch_elements\":25000000,\"max_live_parameters\":100000000,"
-                 "\"max_reuse_distance\":100000000,\"pinned_weights\":false,\"pinned_gradients\":false}");
+        snprintf(
+            policy, sizeof policy, "%s",
+            "{\"name\":\"zero3-offload\",\"prefetch_elements\":25000000,\"max_live_parameters\":100000000,"
+            "\"max_reuse_distance\":100000000,\"pinned_weights\":false,\"pinned_gradients\":false,\"round_pinned\":"
+            "\"none\"}");
         snprintf(network, sizeof network,
                  "{\"family\":\"gpt\",\"layers\":%d,\"hidden\":%d,\"heads\":%d,\"ffn\":%d,\"vocab\":50257,"
                  "\"max_sequence\":1024}",

@@ -51,4 +51,30 @@ tr -s '\n ' ' ' <"$folder/text" | grep -q "DOES NOT FIT: op [0-9]*, forward mb .
 check "dynamic: the reason" $?
 grep -q "with memory to spare" "$folder/text" && ! grep -q '"step_time_s": 0,' "$folder/out" && ! grep -q '"time_breakdown": \[\]' "$folder/out"
 check "dynamic: what it would take" $?
+
+# A policy that refuses before there is a schedule gives a result too, with what it counted; --out has it as result.json, compare reads it.
+cat >"$folder/refused.json" <<'E'
+{ "model": "gpt_175b", "machine": "yard-v100", "gpus": 1, "recompute": "full", "training": { "micro_batch": 4, "sequence_length": 1024, "precision": "fp16" },
+  "memory_policy": { "name": "patrickstar" } }
+E
+"$binary" run "$folder/refused.json" --json --out "$folder/refused" >"$folder/out" 2>"$folder/err"
+[ $? = 2 ] && [ ! -s "$folder/err" ]
+check "refused: exit 2, nothing on standard error" $?
+for part in '"schema": "memwall.result/1"' '"fits": false' '"reason": ".' '"step_time_s": null' '"full": {' '"space": "' \
+    '"needed_bytes": [1-9]' '"devices": \[\]'; do
+    grep -q "$part" "$folder/out"
+    check "refused: prints $part" $?
+done
+cmp -s "$folder/out" "$folder/refused/result.json"
+check "refused: result.json" $?
+if command -v python3 >/dev/null; then
+    python3 -m json.tool "$folder/out" >/dev/null
+    check "refused: valid JSON" $?
+fi
+"$binary" run "$folder/refused.json" >"$folder/text" 2>"$folder/err"
+[ $? = 2 ] && [ ! -s "$folder/err" ] && grep -q "^DOES NOT FIT: .* would need .* and has " "$folder/text"
+check "refused: the summary" $?
+"$binary" compare "$folder/out" "$folder/out" >"$folder/text" 2>"$folder/err"
+[ $? = 2 ] && grep -q "^Neither A nor B fits" "$folder/text"
+check "refused: compare reads it" $?
 [ "$failures" = 0 ]
