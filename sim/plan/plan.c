@@ -239,8 +239,8 @@ enum status plan_check(const struct plan *plan, const struct model *model, struc
     TRY(check_range("$.parallel.data", plan->data, PLAN_DEGREE_MAX, error));
     TRY(check_sequence(plan, model, error));
     TRY(check_degrees(plan, model, error));
-    TRY(check_batch(plan, error));
     TRY(plan_replicas_check(plan, error));
+    TRY(check_batch(plan, error));
     TRY(check_order(plan, error));
     TRY(plan_layers_check(plan, model, error));
     TRY(plan_moves_check(plan, model, error));

@@ -183,8 +183,8 @@ static enum status check_shares(const struct plan *plan, struct error *error)
         return REFUSE(error, REPLICAS, "their least common multiple is more than %d: no micro-batch can be shared so",
                       ORDER_MICRO_BATCHES_MAX);
     }
-    if (whole % multiple == 0) {
-        return STATUS_OK;
+    if (whole % multiple == 0 || plan->global_batch % plan->micro_batch != 0) {
+        return STATUS_OK; /* plan_check tells of a batch that micro-batches do not divide */
     }
     int64_t below = whole / multiple * multiple, unit = cut ? 1 : plan->micro_batch;
     char nearest[96];

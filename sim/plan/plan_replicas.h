@@ -10,6 +10,9 @@
  *     cut    each micro-batch in r equal slices of samples (DAPPLE, Fan et al., PPoPP 2021). Every r divides micro_batch. Between stages each GPU sends to those whose samples it has, and only
  *            those. Orders with a flush and one chunk a device (their default).
  *
+ * Warm-up is PipeDream's, ceil(replicas behind / own). Where these divide, a chain without updates runs at the pace of its slowest stage over its replicas; else it may be slower, [3, 2, 1] of equal
+ * load 5/4 of that. Asynchronous replicas also update together, so each waits for the others' micro-batches of the round: a plan's step may be longer than PipeDream's planner says (tests/t_replicas.c).
+ *
  * Gradients of a stage are reduced over its own replicas: dealt and asynchronous at every update (one micro-batch of each replica, a step with pipedream-2bw), else once a step. ZeRO shards over
  * them. A tied embedding, where both ends are apart, sums its gradients over the replicas of both ends; where they update at different rates, whenever both have seen the same micro-batches: our
  * rule. Nothing is folded: every GPU is simulated. */
