@@ -202,6 +202,12 @@ enum status planner_label_layers(struct planner_choice *choice, const struct mod
     }
     for (uint32_t i = 0; i < choice->layer_count; i++) {
         choice->layers[i] = labels[plan->recompute[i]];
+        if (plan->stage_replicas != NULL) {
+            choice->layers[i] = arena_printf(arena, "%" PRId64 "-%" PRId64 "-%" PRId64 "%s%s", plan->pipeline,
+                                             plan->tensor, plan_stage_data(plan, plan_stage_of_layer(plan, i)),
+                                             plan->zero_stage >= 3 ? "f" : "", suffix[plan->recompute[i]]);
+            TRY(choice->layers[i] != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "out of memory planning"));
+        }
     }
     return STATUS_OK;
 }
