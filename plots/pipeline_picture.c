@@ -67,10 +67,10 @@ static void draw_boxes(const struct picture *p, const struct pipeline_panel *pan
         if (op->opcode != OP_DELAY || times->end_ps <= times->start_ps) {
             continue;
         }
-        uint32_t stage = s->ranks[sched_op_rank(s, op)].stage;
+        uint32_t row = sched_op_rank(s, op);
         const struct colour *colour = &COLOURS[kind_of(op)][op->chunk == OP_TAG_NONE || op->chunk % 2 == 0 ? 0 : 1];
         double x = x_of(p, units(times->start_ps)), w = units(times->end_ps - times->start_ps) * p->pixels_per_unit;
-        double top = y + (double)stage * ROW;
+        double top = y + (double)row * ROW;
         strbuf_printf(p->out,
                       "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" fill=\"%s\" stroke=\"#ffffff\" "
                       "stroke-width=\"%.1f\"/>\n",
@@ -91,15 +91,14 @@ static enum status draw_held(const struct picture *p, const struct pipeline_pane
 {
     const struct schedule *s = panel->schedule;
     for (uint32_t i = 0; i < s->space_count; i++) {
-        uint32_t stage = s->spaces[i].location;
+        uint32_t row = s->spaces[i].location;
         struct arena arena = { 0 };
         struct memory_point *points;
         uint32_t count;
-        double base = y + (double)(stage + 1) * HELD - 3, scale = (HELD - 6) / peak;
-        double unit =
-            panel->result->stages[stage].peak_activations > 0
-                ? (double)panel->timeline->spaces[i].peak_bytes / panel->result->stages[stage].peak_activations
-                : 1;
+        double base = y + (double)(row + 1) * HELD - 3, scale = (HELD - 6) / peak;
+        double unit = panel->result->stages[row].peak_activations > 0
+                          ? (double)panel->timeline->spaces[i].peak_bytes / panel->result->stages[row].peak_activations
+                          : 1;
         enum status status = timeline_memory(s, panel->timeline, i, &arena, &points, &count, error);
         if (status != STATUS_OK) {
             arena_free(&arena);
@@ -112,8 +111,9 @@ static enum status draw_held(const struct picture *p, const struct pipeline_pane
             strbuf_printf(p->out, "H%.2fV%.2f", x_of(p, units(points[k].time_ps)), base - height);
         }
         strbuf_printf(p->out, "V%.1fZ\"/>\n", base);
-        char words[48];
-        snprintf(words, sizeof words, "stage %u: %.4g", stage, panel->result->stages[stage].peak_activations);
+        char words[64], name[BARE_ROW_TEXT_BYTES];
+        snprintf(words, sizeof words, "stage %s: %.4g", bare_pipeline_row_text(panel->result, row, name),
+                 panel->result->stages[row].peak_activations);
         svg_text(p->out, LEFT - 8, base - 2, "end", " fill=\"#8a3f68\"", words);
         arena_free(&arena);
     }
@@ -184,8 +184,8 @@ static enum status draw_panel(const struct picture *p, const struct pipeline_pan
     draw_title(p, panel, y);
     draw_axis(p, axis, rows);
     for (uint32_t s = 0; s < panel->result->stage_count; s++) {
-        char words[24];
-        snprintf(words, sizeof words, "stage %u", s);
+        char words[40], name[BARE_ROW_TEXT_BYTES];
+        snprintf(words, sizeof words, "stage %s", bare_pipeline_row_text(panel->result, s, name));
         svg_text(p->out, LEFT - 8, rows + (double)s * ROW + 15.5, "end", "", words);
     }
     draw_idle(p, panel, rows);

@@ -36,8 +36,9 @@ enum { GRID_WIDTH_MAX = 160, GRID_COLUMNS_MAX = 4096, CELL_BYTES = 24, SCHEDULE_
 
 struct arguments {
     const char *order, *compare, *stages, *micro_batches, *forward, *backward, *weight, *hop, *virtual_stages,
-        *parameters, *svg, *recompute, *keep_last, *file, *limit;
-    double *stage_times[4]; /* of --forward, --backward, --weight-grad, --limit when they list stages; else NULL */
+        *parameters, *svg, *recompute, *keep_last, *file, *limit, *replicas, *sharing;
+    uint32_t *replica_counts; /* of --replicas */
+    double *stage_times[4];   /* of --forward, --backward, --weight-grad, --limit when they list stages; else NULL */
 };
 
 /* ---- the picture ---- */
@@ -83,9 +84,9 @@ static void cell_text(const struct bare_pipeline_request *request, const struct 
                     CELL_BYTES);
 }
 
-/* One row a stage; nothing when it would not fit the terminal. */
+/* One row a stage (or replica); nothing when it would not fit the terminal. */
 static void print_grid(const struct bare_pipeline_request *request, const struct schedule *s,
-                       const struct timeline *timeline, struct strbuf *out)
+                       const struct timeline *timeline, const struct bare_pipeline_result *result, struct strbuf *out)
 {
     int64_t step = grid_step(s, timeline);
     size_t columns = step > 0 ? (size_t)(timeline->end_ps / step) : 0, width = 2;
@@ -124,7 +125,8 @@ static void print_grid(const struct bare_pipeline_request *request, const struct
             row[end - 1] = ' ';
         }
         row[columns * width] = '\0';
-        strbuf_printf(out, "  stage %-3u |%s|\n", s->ranks[r].stage, row);
+        char name[BARE_ROW_TEXT_BYTES];
+        strbuf_printf(out, "  stage %-3s |%s|\n", bare_pipeline_row_text(result, r, name), row);
     }
 }
 
@@ -141,6 +143,18 @@ static void print_times(struct strbuf *out, const char *what, const double *stag
     }
 }
 
+static void print_replicas(struct strbuf *out, const struct bare_pipeline_request *request)
+{
+    const uint32_t *cut = request->cut_replicas, *replicas = cut != NULL ? cut : request->order_request.replicas;
+    for (uint32_t i = 0; replicas != NULL && i < request->order_request.stages; i++) {
+        strbuf_printf(out, "%s%u",
+                      i > 0         ? ","
+                      : cut != NULL ? "; each cut over replicas "
+                                    : "; dealt to replicas ",
+                      replicas[i]);
+    }
+}
+
 static void print_text(const struct bare_pipeline_request *request, const struct schedule *s,
                        const struct timeline *timeline, const struct bare_pipeline_result *result,
                        const struct order_auto_result *scheduled, struct strbuf *out)
@@ -154,6 +168,7 @@ static void print_text(const struct bare_pipeline_request *request, const struct
     if (o->virtual_stages > 1) {
         strbuf_printf(out, ", %u chunks a device", o->virtual_stages);
     }
+    print_replicas(out, request);
     print_times(out, "; forward", request->stage_forward, request->forward, o->stages);
     print_times(out, ", backward", request->stage_backward, request->backward, o->stages);
     if (request->has_weight_gradient) {
@@ -177,10 +192,12 @@ static void print_text(const struct bare_pipeline_request *request, const struct
     strbuf_append(out, "  stage  peak activations  weight versions   work  first start  last end\n");
     for (uint32_t i = 0; i < result->stage_count; i++) {
         const struct bare_stage *stage = &result->stages[i];
-        strbuf_printf(out, "  %5u  %16.4g  %15u  %5g  %11g  %8g\n", i, stage->peak_activations, stage->weight_versions,
-                      stage->work, stage->first_start, stage->last_end);
+        char name[BARE_ROW_TEXT_BYTES];
+        strbuf_printf(out, "  %5s  %16.4g  %15u  %5g  %11g  %8g\n", bare_pipeline_row_text(result, i, name),
+                      stage->peak_activations, stage->weight_versions, stage->work, stage->first_start,
+                      stage->last_end);
     }
-    print_grid(request, s, timeline, out);
+    print_grid(request, s, timeline, result, out);
 }
 
 /* ---- the command ---- */
@@ -221,6 +238,38 @@ static bool take_times(const char *flag, const char *text, uint32_t stage_count,
         good = false;
     }
     return good;
+}
+
+/* Replicas of the stages: dealt to, or cut over; see sim/plan/plan_replicas.h. */
+static bool take_replicas(struct arguments *a, struct bare_pipeline_request *request)
+{
+    uint32_t stages = request->order_request.stages;
+    bool cut = a->sharing != NULL ? strcmp(a->sharing, "cut") == 0 : !request->order->asynchronous;
+    if (a->sharing != NULL && (a->replicas == NULL || (!cut && strcmp(a->sharing, "deal") != 0))) {
+        fprintf(stderr, "memwall: --sharing: %s\n",
+                a->replicas == NULL ? "says how the replicas of --replicas share micro-batches: give both"
+                                    : "allowed are deal and cut");
+        return false;
+    }
+    if (a->replicas == NULL) {
+        return true;
+    }
+    double *numbers = NULL, one = 0;
+    bool good = take_times("replicas", a->replicas, stages, &one, &numbers);
+    a->replica_counts = good ? calloc(stages, sizeof *a->replica_counts) : NULL;
+    for (uint32_t s = 0; a->replica_counts != NULL && s < stages; s++) {
+        double number = numbers != NULL ? numbers[s] : one;
+        if (number < 1 || number > ORDER_STAGES_MAX || number != floor(number)) {
+            fprintf(stderr, "memwall: --replicas: stage %u has %g: allowed is a whole number, 1 to %d\n", s, number,
+                    ORDER_STAGES_MAX);
+            good = false;
+            break;
+        }
+        a->replica_counts[s] = (uint32_t)number;
+    }
+    free(numbers);
+    *(cut ? &request->cut_replicas : &request->order_request.replicas) = a->replica_counts;
+    return good && a->replica_counts != NULL;
 }
 
 static bool take_recompute(const struct arguments *a, struct bare_pipeline_request *request)
@@ -302,7 +351,7 @@ static bool read_request(struct arguments *a, struct bare_pipeline_request *requ
            (a->virtual_stages == NULL ||
             (a->compare != NULL && request->order->virtual_stages != 0) || /* what an order fixes is not asked */
             take_count("virtual", a->virtual_stages, ORDER_VIRTUAL_STAGES_MAX, &o->virtual_stages)) &&
-           (a->parameters == NULL || take_parameters(a->parameters, request)) &&
+           (a->parameters == NULL || take_parameters(a->parameters, request)) && take_replicas(a, request) &&
            take_time("hop", a->hop, 0, &request->hop) && take_recompute(a, request);
 }
 
@@ -603,6 +652,9 @@ static enum exit_code run(int argc, char **argv)
         { "keep-last", NULL, "no recomputation on the last stage", &a.keep_last },
         { "hop", "C", "time between neighbouring stages (default 0)", &a.hop },
         { "virtual", "V", "chunks of each device (default: what the order needs)", &a.virtual_stages },
+        { "replicas", "R", "replicas of every stage, or a list like 4,2,1; they share its micro-batches", &a.replicas },
+        { "sharing", "HOW", "deal: whole micro-batches in turns (asynchronous orders); cut: slices of each (others)",
+          &a.sharing },
         { "parameters", "K=V,..", "the order's own parameters: memwall list orders", &a.parameters },
         { "svg", "FILE", "draw stages against time, and the activations kept beneath", &a.svg },
     };
@@ -613,5 +665,6 @@ static enum exit_code run(int argc, char **argv)
     for (int i = 0; i < 4; i++) {
         free(a.stage_times[i]);
     }
+    free(a.replica_counts);
     return code;
 }

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "sim/base/units.h"
+#include "sim/plan/plan_layers.h"
+#include "sim/plan/plan_replicas.h"
 #include "sim/report/text_table.h"
 
 enum { RUNS_BYTES = 160, SPLIT_WIDTH = 40, FRONT_ROWS_MAX = 12, BAR_WIDTH = 24, STAGES_DRAWN = 16 };
@@ -147,6 +149,12 @@ static void plan_cells(struct text_table *table, const struct planner_choice *ch
         zero_least = zero < zero_least ? zero : zero_least;
         zero_most = zero > zero_most ? zero : zero_most;
         tensor = tensor || layers[i].tensor > 1;
+    }
+    for (int64_t s = 0; plan->stage_replicas != NULL && s < plan->pipeline; s++) {
+        const struct plan_layer split = { .tensor = plan->tensor, .data = plan_stage_data(plan, s) };
+        int64_t own = plan_layer_samples(plan, &split);
+        fewest = s == 0 || own < fewest ? own : fewest;
+        most = s == 0 || own > most ? own : most;
     }
     range_cell(table, fewest, most);
     text_table_cell(table, "%" PRId64, plan->micro_batches);

@@ -1,4 +1,4 @@
-/* Building and measuring bare pipelines. */
+/* Building bare pipelines. Measuring is bare_pipeline_measure.c. */
 #include "sim/plan/bare_pipeline.h"
 
 #include <math.h>
@@ -11,13 +11,18 @@
 enum { FORWARD, BACKWARD, DIRECTION_COUNT };
 enum { STEPS_MAX = 20 * 1000 * 1000 };
 
+/* A device: a stage, or one of the replicas that its micro-batches are dealt to. */
+struct row {
+    uint32_t stage, replica;
+};
+
 /* One direction over the boundary between virtual stages `boundary` and `boundary + 1`. */
 struct channel {
     uint32_t *message; /* [micro_batches]: which message of the link; SCHED_NONE: not sent */
-    uint32_t link;     /* SCHED_NONE: both ends are on the same stage */
+    uint32_t *link;    /* [micro_batches]; SCHED_NONE: both ends are on the same stage */
 };
 
-/* All messages from one stage to another, in the sender's order, on both sides. Receives wait for nothing but their message, so no order of chunks can block another. */
+/* All messages from one row to another, in the sender's order, on both sides. Receives wait for nothing but their message, so no order of chunks can block another. */
 struct link {
     uint32_t from, to, first_message, message_count;
     uint32_t group;
@@ -42,11 +47,13 @@ struct bare {
     struct builder *builder;
     struct arena arena;
     uint32_t virtual_count; /* of all stages */
+    struct row *rows;
+    uint32_t row_count, *first_rows; /* first_rows: of each stage */
     uint32_t lanes;
     struct pass_times *passes; /* [stages] */
     int64_t hop_ps, apart_ps;
     uint32_t hop_work;
-    struct order_step **steps; /* [stages][step_counts[stage]] */
+    struct order_step **steps; /* [row_count][step_counts[row]] */
     uint32_t *step_counts;
     struct channel *channels; /* [virtual_count][DIRECTION_COUNT] by lower boundary */
     uint32_t *holder;         /* stage of each virtual stage */
@@ -66,8 +73,7 @@ static enum status no_memory(struct error *error)
 /* Chunks that one micro-batch passes on one device. */
 static uint32_t chunks_passed(const struct bare_pipeline_request *request)
 {
-    uint32_t replicas = request->order->model_replicas == 0 ? 1 : request->order->model_replicas;
-    return request->order_request.virtual_stages / replicas;
+    return request->order_request.virtual_stages / order_copies(request->order);
 }
 
 static enum status check_time(const char *what, double value, bool zero_allowed, struct error *error)
@@ -98,6 +104,9 @@ static void given_times(const struct bare_pipeline_request *request, uint32_t st
     times[STEP_BACKWARD] = time_of(request->stage_backward, stage, request->backward);
     times[STEP_BACKWARD_WEIGHT] =
         gives_weight(request) ? time_of(request->stage_weight, stage, request->weight_gradient) : 0;
+    for (int kind = 0; request->cut_replicas != NULL && kind < STEP_KIND_COUNT; kind++) {
+        times[kind] /= request->cut_replicas[stage];
+    }
 }
 
 static bool recomputes(const struct bare_pipeline_request *request, uint32_t stage)
@@ -123,6 +132,12 @@ static enum status check_request(const struct bare_pipeline_request *request, st
         longest = fmax(longest, 2 * times[STEP_FORWARD] + times[STEP_BACKWARD] + times[STEP_BACKWARD_WEIGHT]);
     }
     uint64_t steps = (uint64_t)order_step_count(request->order, shape) * shape->stages;
+    for (uint32_t s = 0, rows = 0; s < shape->stages; s++) {
+        rows += order_replicas(shape, s); /* each at most the micro-batches, and few stages overflow */
+        if (rows > ORDER_STAGES_MAX) {
+            return error_set(error, STATUS_LIMIT, "more than %d replicas of all stages together", ORDER_STAGES_MAX);
+        }
+    }
     if (steps > STEPS_MAX) {
         return error_set(error, STATUS_LIMIT, "%llu passes on all stages: a bare pipeline may have %d",
                          (unsigned long long)steps, STEPS_MAX);
@@ -174,20 +189,48 @@ static enum status set_times(struct bare *bare, struct error *error)
     return STATUS_OK;
 }
 
+static enum status list_rows(struct bare *bare, struct error *error)
+{
+    bare->first_rows = arena_array(&bare->arena, uint32_t, bare->shape->stages);
+    for (uint32_t s = 0; bare->first_rows != NULL && s < bare->shape->stages; s++) {
+        bare->first_rows[s] = bare->row_count;
+        bare->row_count += order_replicas(bare->shape, s);
+    }
+    bare->rows = arena_array(&bare->arena, struct row, bare->row_count);
+    if (bare->first_rows == NULL || bare->rows == NULL) {
+        return no_memory(error);
+    }
+    for (uint32_t s = 0, row = 0; s < bare->shape->stages; s++) {
+        for (uint32_t replica = 0; replica < order_replicas(bare->shape, s); replica++) {
+            bare->rows[row++] = (struct row){ s, replica };
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Whose pass of a virtual stage a micro-batch takes. */
+static uint32_t row_at(const struct bare *bare, uint32_t virtual_stage, uint32_t micro_batch)
+{
+    uint32_t stage = bare->holder[virtual_stage];
+    return bare->first_rows[stage] + micro_batch % order_replicas(bare->shape, stage);
+}
+
 static enum status build_orders(struct bare *bare, struct error *error)
 {
     uint32_t room = order_step_count(bare->order, bare->shape);
-    bare->steps = arena_array(&bare->arena, struct order_step *, bare->shape->stages);
-    bare->step_counts = arena_array(&bare->arena, uint32_t, bare->shape->stages);
+    bare->steps = arena_array(&bare->arena, struct order_step *, bare->row_count);
+    bare->step_counts = arena_array(&bare->arena, uint32_t, bare->row_count);
     if (bare->steps == NULL || bare->step_counts == NULL) {
         return no_memory(error);
     }
-    for (uint32_t s = 0; s < bare->shape->stages; s++) {
-        bare->steps[s] = arena_array(&bare->arena, struct order_step, room);
-        if (bare->steps[s] == NULL) {
+    for (uint32_t row = 0; row < bare->row_count; row++) {
+        struct order_request shape = *bare->shape;
+        shape.replica = bare->rows[row].replica;
+        bare->steps[row] = arena_array(&bare->arena, struct order_step, room);
+        if (bare->steps[row] == NULL) {
             return no_memory(error);
         }
-        TRY(order_steps(bare->order, bare->shape, s, bare->steps[s], &bare->step_counts[s], error));
+        TRY(order_steps(bare->order, &shape, bare->rows[row].stage, bare->steps[row], &bare->step_counts[row], error));
     }
     return STATUS_OK;
 }
@@ -226,7 +269,7 @@ static struct channel *channel_in(struct bare *bare, uint32_t stage, const struc
     return NULL;
 }
 
-/* The link between two stages, made at first use. A stage has links to its few neighbours; those of one sender stand near the end of the list when they are looked for. */
+/* The link between two rows, made at first use. A row has links to its few neighbours; those of one sender stand near the end of the list when they are looked for. */
 static uint32_t link_between(struct bare *bare, uint32_t from, uint32_t to)
 {
     for (uint32_t i = bare->link_count; i > 0 && bare->links[i - 1].from == from; i--) {
@@ -238,14 +281,38 @@ static uint32_t link_between(struct bare *bare, uint32_t from, uint32_t to)
     return bare->link_count++;
 }
 
-/* Which stages the boundaries join. */
+/* The links of a row: to the rows that take the micro-batches of its steps. */
+static void link_row(struct bare *bare, uint32_t row)
+{
+    for (uint32_t i = 0; i < bare->step_counts[row]; i++) {
+        const struct order_step *step = &bare->steps[row][i];
+        struct channel *channel = channel_out(bare, bare->rows[row].stage, step);
+        if (channel == NULL) {
+            continue;
+        }
+        uint32_t v = order_virtual_stage(bare->order, bare->shape, bare->rows[row].stage, step->chunk);
+        uint32_t to = row_at(bare, step->kind == STEP_FORWARD ? v + 1 : v - 1, step->micro_batch);
+        channel->link[step->micro_batch] = to == row ? SCHED_NONE : link_between(bare, row, to);
+    }
+}
+
+/* Most links that there can be: of each boundary, each way. */
+static size_t links_max(const struct bare *bare)
+{
+    size_t most = 0;
+    for (uint32_t v = 0; v + 1 < bare->virtual_count; v++) {
+        most +=
+            (size_t)2 * order_replicas(bare->shape, bare->holder[v]) * order_replicas(bare->shape, bare->holder[v + 1]);
+    }
+    return most;
+}
+
+/* Which rows the boundaries join. */
 static enum status build_links(struct bare *bare, struct error *error)
 {
     uint32_t m = bare->shape->micro_batches, ends = bare->virtual_count * DIRECTION_COUNT;
     bare->holder = arena_array(&bare->arena, uint32_t, bare->virtual_count);
-    bare->channels = arena_array(&bare->arena, struct channel, ends);
-    bare->links = arena_array(&bare->arena, struct link, ends);
-    if (bare->holder == NULL || bare->channels == NULL || bare->links == NULL) {
+    if (bare->holder == NULL) {
         return no_memory(error);
     }
     for (uint32_t s = 0; s < bare->shape->stages; s++) {
@@ -253,28 +320,25 @@ static enum status build_links(struct bare *bare, struct error *error)
             bare->holder[order_virtual_stage(bare->order, bare->shape, s, c)] = s;
         }
     }
+    bare->channels = arena_array(&bare->arena, struct channel, ends);
+    bare->links = arena_array(&bare->arena, struct link, links_max(bare));
+    if (bare->channels == NULL || bare->links == NULL) {
+        return no_memory(error);
+    }
     for (uint32_t i = 0; i < ends; i++) {
         struct channel *channel = &bare->channels[i];
-        channel->link = SCHED_NONE;
+        channel->link = arena_array(&bare->arena, uint32_t, m);
         channel->message = arena_array(&bare->arena, uint32_t, m);
-        if (channel->message == NULL) {
+        if (channel->link == NULL || channel->message == NULL) {
             return no_memory(error);
         }
         for (uint32_t k = 0; k < m; k++) {
-            channel->message[k] = SCHED_NONE;
+            channel->link[k] = channel->message[k] = SCHED_NONE;
         }
     }
-    /* Sender by sender, so that link_between finds what it made. */
-    for (uint32_t s = 0; s < bare->shape->stages; s++) {
-        for (uint32_t c = 0; c < bare->shape->virtual_stages; c++) {
-            uint32_t v = order_virtual_stage(bare->order, bare->shape, s, c);
-            if (v + 1 < bare->virtual_count && bare->holder[v + 1] != s) {
-                channel_of(bare, v, FORWARD)->link = link_between(bare, s, bare->holder[v + 1]);
-            }
-            if (v > 0 && bare->holder[v - 1] != s) {
-                channel_of(bare, v - 1, BACKWARD)->link = link_between(bare, s, bare->holder[v - 1]);
-            }
-        }
+    for (uint32_t row = 0; row < bare->row_count;
+         row++) { /* sender by sender, so that link_between finds what it made */
+        link_row(bare, row);
     }
     return STATUS_OK;
 }
@@ -283,22 +347,23 @@ static enum status build_links(struct bare *bare, struct error *error)
 static enum status build_messages(struct bare *bare, struct error *error)
 {
     uint32_t count = 0;
-    for (uint32_t s = 0; s < bare->shape->stages; s++) {
-        count += bare->step_counts[s];
+    for (uint32_t row = 0; row < bare->row_count; row++) {
+        count += bare->step_counts[row];
     }
     bare->messages = arena_array(&bare->arena, struct message, count);
     if (bare->messages == NULL) {
         return no_memory(error);
     }
     for (int counting = 1; counting >= 0; counting--) {
-        for (uint32_t s = 0; s < bare->shape->stages; s++) {
-            for (uint32_t i = 0; i < bare->step_counts[s]; i++) {
-                const struct order_step *step = &bare->steps[s][i];
+        for (uint32_t row = 0; row < bare->row_count; row++) {
+            uint32_t s = bare->rows[row].stage;
+            for (uint32_t i = 0; i < bare->step_counts[row]; i++) {
+                const struct order_step *step = &bare->steps[row][i];
                 struct channel *channel = channel_out(bare, s, step);
-                if (channel == NULL || channel->link == SCHED_NONE) {
+                if (channel == NULL || channel->link[step->micro_batch] == SCHED_NONE) {
                     continue;
                 }
-                struct link *link = &bare->links[channel->link];
+                struct link *link = &bare->links[channel->link[step->micro_batch]];
                 uint32_t number = link->message_count++;
                 if (!counting) {
                     uint32_t v = order_virtual_stage(bare->order, bare->shape, s, step->chunk), stage, chunk;
@@ -334,11 +399,11 @@ static uint32_t link_lanes(const struct bare *bare, const struct link *link)
 /* A rank may have only so many queues. */
 static enum status check_lanes(const struct bare *bare, struct error *error)
 {
-    for (uint32_t s = 0; s < bare->shape->stages; s++) {
+    for (uint32_t row = 0; row < bare->row_count; row++) {
         uint32_t queues = 1, ends = 0;
         for (uint32_t i = 0; i < bare->link_count; i++) {
             const struct link *link = &bare->links[i];
-            if (link->from == s || link->to == s) {
+            if (link->from == row || link->to == row) {
                 queues += link_lanes(bare, link);
                 ends++;
             }
@@ -369,7 +434,7 @@ static enum status allocate_rank(struct bare *bare, struct error *error)
     return STATUS_OK;
 }
 
-static void open_rank(struct bare *bare, uint32_t stage)
+static void open_rank(struct bare *bare, uint32_t row)
 {
     size_t cells = (size_t)bare->shape->micro_batches * bare->shape->virtual_stages;
     for (size_t i = 0; i < cells; i++) {
@@ -378,10 +443,10 @@ static void open_rank(struct bare *bare, uint32_t stage)
     for (uint32_t i = 0; i < bare->link_count; i++) {
         const struct link *link = &bare->links[i];
         char label[64];
-        for (uint32_t lane = 0; (link->from == stage || link->to == stage) && lane < link_lanes(bare, link); lane++) {
-            snprintf(label, sizeof label, "%s %u.%u", link->from == stage ? "send to" : "receive from",
-                     link->from == stage ? link->to : link->from, lane);
-            uint32_t *queues = link->from == stage ? bare->send_queues : bare->receive_queues;
+        for (uint32_t lane = 0; (link->from == row || link->to == row) && lane < link_lanes(bare, link); lane++) {
+            snprintf(label, sizeof label, "%s %u.%u", link->from == row ? "send to" : "receive from",
+                     link->from == row ? link->to : link->from, lane);
+            uint32_t *queues = link->from == row ? bare->send_queues : bare->receive_queues;
             queues[(size_t)i * bare->lanes + lane] = builder_queue(bare->builder, QUEUE_P2P, label);
         }
     }
@@ -396,7 +461,8 @@ static enum status receive_input(struct bare *bare, uint32_t stage, const struct
     if (channel == NULL) {
         return STATUS_OK;
     }
-    if (channel->link == SCHED_NONE) {
+    uint32_t at = channel->link[step->micro_batch];
+    if (at == SCHED_NONE) {
         /* The neighbour is a chunk of this very device: its pass must come earlier in the order, or the order waits for itself. */
         const uint32_t *done = step->kind == STEP_FORWARD ? bare->forward_op : bare->backward_op;
         uint32_t virtual_stage = order_virtual_stage(bare->order, bare->shape, stage, step->chunk), holder, chunk;
@@ -409,13 +475,13 @@ static enum status receive_input(struct bare *bare, uint32_t stage, const struct
         }
         return STATUS_OK;
     }
-    struct link *link = &bare->links[channel->link];
+    struct link *link = &bare->links[at];
     struct message *messages = &bare->messages[link->first_message];
     uint32_t wanted = channel->message[step->micro_batch];
     CHECK(wanted != SCHED_NONE);
     for (; link->received <= wanted; link->received++) {
         struct message *message = &messages[link->received];
-        uint32_t queue = bare->receive_queues[(size_t)channel->link * bare->lanes + link->received % bare->lanes];
+        uint32_t queue = bare->receive_queues[(size_t)at * bare->lanes + link->received % bare->lanes];
         message->receive_op = builder_op(bare->builder, OP_RECV, queue, bare->hop_work, PHASE_PIPELINE_COMM);
         builder_set_match(bare->builder, message->match);
         builder_tag(bare->builder, message->micro_batch, message->chunk, OP_TAG_NONE);
@@ -427,32 +493,37 @@ static enum status receive_input(struct bare *bare, uint32_t stage, const struct
 static void send_output(struct bare *bare, uint32_t stage, const struct order_step *step, uint32_t op)
 {
     struct channel *channel = channel_out(bare, stage, step);
-    if (channel == NULL || channel->link == SCHED_NONE) {
+    uint32_t at = channel == NULL ? SCHED_NONE : channel->link[step->micro_batch];
+    if (at == SCHED_NONE) {
         return;
     }
-    const struct link *link = &bare->links[channel->link];
+    const struct link *link = &bare->links[at];
     uint32_t number = channel->message[step->micro_batch];
-    uint32_t queue = bare->send_queues[(size_t)channel->link * bare->lanes + number % bare->lanes];
+    uint32_t queue = bare->send_queues[(size_t)at * bare->lanes + number % bare->lanes];
     builder_op(bare->builder, OP_SEND, queue, bare->hop_work, PHASE_PIPELINE_COMM);
     builder_depends(bare->builder, op);
     builder_set_match(bare->builder, bare->messages[link->first_message + number].match);
     builder_tag(bare->builder, (uint16_t)step->micro_batch, step->chunk, OP_TAG_NONE);
 }
 
-static enum status build_rank(struct bare *bare, uint32_t stage, struct error *error)
+static enum status build_rank(struct bare *bare, uint32_t row, struct error *error)
 {
     static const enum op_phase phases[STEP_KIND_COUNT] = { PHASE_FORWARD, PHASE_BACKWARD, PHASE_WEIGHT };
     struct builder *b = bare->builder;
     enum step_kind last_kind = bare->order->splits_backward ? STEP_BACKWARD_WEIGHT : STEP_BACKWARD;
-    char label[32];
-    snprintf(label, sizeof label, "stage %u", stage);
-    uint32_t space = builder_space(b, SPACE_DEVICE, stage, UINT64_MAX, SCHED_NONE, label);
-    builder_rank(b, &stage, 1, stage, label);
+    char label[48];
+    uint32_t stage = bare->rows[row].stage;
+    int length = snprintf(label, sizeof label, "stage %u", stage);
+    if (order_replicas(bare->shape, stage) > 1) {
+        snprintf(label + length, sizeof label - (size_t)length, " replica %u", bare->rows[row].replica);
+    }
+    uint32_t space = builder_space(b, SPACE_DEVICE, row, UINT64_MAX, SCHED_NONE, label);
+    builder_rank(b, &row, 1, stage, label);
     uint32_t compute = builder_queue(b, QUEUE_COMPUTE, "compute");
-    open_rank(bare, stage);
+    open_rank(bare, row);
     uint32_t activation_label = builder_label(b, "activation");
-    for (uint32_t i = 0; i < bare->step_counts[stage]; i++) {
-        const struct order_step *step = &bare->steps[stage][i];
+    for (uint32_t i = 0; i < bare->step_counts[row]; i++) {
+        const struct order_step *step = &bare->steps[row][i];
         size_t cell = (size_t)step->chunk * bare->shape->micro_batches + step->micro_batch;
         uint32_t input;
         TRY(receive_input(bare, stage, step, &input, error));
@@ -491,13 +562,14 @@ enum status bare_pipeline_schedule(const struct bare_pipeline_request *request, 
         return no_memory(error);
     }
     TRY_OR_FAIL(set_times(&bare, error));
+    TRY_OR_FAIL(list_rows(&bare, error));
     TRY_OR_FAIL(build_orders(&bare, error));
     TRY_OR_FAIL(build_links(&bare, error));
     TRY_OR_FAIL(build_messages(&bare, error));
     TRY_OR_FAIL(check_lanes(&bare, error));
     TRY_OR_FAIL(allocate_rank(&bare, error));
-    for (uint32_t s = 0; s < bare.shape->stages; s++) {
-        TRY_OR_FAIL(build_rank(&bare, s, error));
+    for (uint32_t row = 0; row < bare.row_count; row++) {
+        TRY_OR_FAIL(build_rank(&bare, row, error));
     }
     status = builder_finish(bare.builder, schedule, error);
     bare.builder = NULL;
@@ -505,97 +577,4 @@ fail:
     builder_free(bare.builder);
     arena_free(&bare.arena);
     return status;
-}
-
-/* The order as the schedule has it: the passes of the rank, in issue order. */
-static enum status measure_stage(const struct bare_pipeline_request *request, const struct schedule *schedule,
-                                 const struct timeline *timeline, uint32_t stage, struct bare_pipeline_result *result,
-                                 struct error *error)
-{
-    const struct sched_rank *rank = &schedule->ranks[stage];
-    struct bare_stage *out = &result->stages[stage];
-    struct strbuf text = { 0 };
-    int64_t first_ps = INT64_MAX, last_ps = 0, work_ps = 0;
-    for (uint32_t i = rank->first_op; i < rank->first_op + rank->op_count; i++) {
-        const struct sched_op *op = &schedule->ops[i];
-        if (op->opcode != OP_DELAY) {
-            continue;
-        }
-        const struct op_times *times = &timeline->ops[i];
-        first_ps = times->start_ps < first_ps ? times->start_ps : first_ps;
-        last_ps = times->end_ps > last_ps ? times->end_ps : last_ps;
-        work_ps += schedule->works[op->work].fixed_ps;
-        if (op->phase == PHASE_RECOMPUTE) {
-            continue; /* not a step of the order: it comes with the backward */
-        }
-        struct order_step step = { .kind = op->phase == PHASE_FORWARD    ? STEP_FORWARD
-                                           : op->phase == PHASE_BACKWARD ? STEP_BACKWARD
-                                                                         : STEP_BACKWARD_WEIGHT,
-                                   .chunk = op->chunk,
-                                   .micro_batch = op->micro_batch };
-        char word[48];
-        strbuf_append(&text, text.length == 0 ? "" : " ");
-        strbuf_append(&text, order_step_text(request->order, &request->order_request, stage, &step, word, sizeof word));
-    }
-    uint64_t peak_bytes = 0;
-    for (uint32_t i = 0; i < schedule->space_count; i++) {
-        if (schedule->spaces[i].kind == SPACE_DEVICE && schedule->spaces[i].location == stage) {
-            peak_bytes = timeline->spaces[i].peak_bytes;
-        }
-    }
-    out->peak_activations = (double)peak_bytes / chunks_passed(request);
-    out->weight_versions = order_weight_versions(request->order, &request->order_request, stage);
-    out->work = (double)work_ps / (double)BARE_UNIT_PS;
-    out->first_start = (double)first_ps / (double)BARE_UNIT_PS;
-    out->last_end = (double)last_ps / (double)BARE_UNIT_PS;
-    out->order = text.failed ? NULL : arena_text_n(&result->arena, text.text == NULL ? "" : text.text, text.length);
-    double bubble = (double)(last_ps - first_ps - work_ps) / (double)BARE_UNIT_PS;
-    result->span_bubble = bubble > result->span_bubble ? bubble : result->span_bubble;
-    strbuf_free(&text);
-    return out->order == NULL ? no_memory(error) : STATUS_OK;
-}
-
-enum status bare_pipeline_measure(const struct bare_pipeline_request *request, const struct schedule *schedule,
-                                  const struct timeline *timeline, struct bare_pipeline_result *result,
-                                  struct error *error)
-{
-    CHECK(timeline->op_count == schedule->op_count && schedule->rank_count == request->order_request.stages);
-    if (timeline->outcome != TIMELINE_DONE) {
-        return error_set(error, STATUS_DEADLOCK, "the pipeline order %s did not run to its end", request->order->name);
-    }
-    *result = (struct bare_pipeline_result){ .stage_count = schedule->rank_count };
-    result->stages = arena_array(&result->arena, struct bare_stage, result->stage_count);
-    enum status status = result->stages == NULL ? no_memory(error) : STATUS_OK;
-    for (uint32_t s = 0; s < result->stage_count && status == STATUS_OK; s++) {
-        status = measure_stage(request, schedule, timeline, s, result, error);
-        result->makespan = fmax(result->makespan, result->stages[s].last_end);
-    }
-    if (status != STATUS_OK) {
-        bare_pipeline_result_free(result);
-    }
-    return status;
-}
-
-void bare_pipeline_result_free(struct bare_pipeline_result *result)
-{
-    arena_free(&result->arena);
-    *result = (struct bare_pipeline_result){ 0 };
-}
-
-void bare_pipeline_print_json(const struct bare_pipeline_result *result, struct strbuf *out)
-{
-    struct json_writer w = { .out = out };
-    jw_object(&w, NULL);
-    jw_real(&w, "makespan", result->makespan);
-    jw_real(&w, "span_bubble", result->span_bubble);
-    jw_array(&w, "stages");
-    for (uint32_t s = 0; s < result->stage_count; s++) {
-        jw_object(&w, NULL);
-        jw_real(&w, "peak_activations", result->stages[s].peak_activations);
-        jw_uint(&w, "weight_versions", result->stages[s].weight_versions);
-        jw_string(&w, "order", result->stages[s].order);
-        jw_end(&w);
-    }
-    jw_end(&w);
-    jw_end(&w);
 }

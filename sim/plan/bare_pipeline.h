@@ -1,6 +1,6 @@
 /* A bare pipeline in abstract time units: an order, and nothing else. It teaches, and it is where closed forms are tested (`memwall pipeline`).
  *
- * The request becomes a real schedule: one rank a stage (device number = stage), OP_DELAY for each pass, one activation buffer from the start of a forward to
+ * The request becomes a real schedule: one rank a stage, or one a replica where micro-batches are dealt (order_request.replicas): a row (device number = row, stage after stage), OP_DELAY for each pass, one activation buffer from the start of a forward to
  * the end of its backward (of its weight part when the order splits), and a send/recv pair of fixed duration for each hop between stages. Any executor may run it.
  *
  * Times are a device's whole share of one micro-batch; its chunks divide them equally. An activation unit is a device's whole share too: the buffer of a
@@ -50,12 +50,15 @@ struct bare_pipeline_request {
     double hop; /* >= 0: latency between neighbouring stages */
     /* [stages] each, in place of the times above; NULL: all stages alike. Borrowed. */
     const double *stage_forward, *stage_backward, *stage_weight;
+    /* Replicas among which a stage cuts each micro-batch [stages]: one row stands for all of them, and its times are divided by them. NULL: nothing is cut. Borrowed. */
+    const uint32_t *cut_replicas;
     /* Before each backward the forward is repeated, in the stage's forward time: activations are then boundary inputs, and peaks count those. */
     enum bare_recompute recompute;
     bool last_stage_keeps; /* no recomputation on the last stage */
 };
 
-struct bare_stage {
+struct bare_stage { /* of a row */
+    uint32_t stage, replica;
     double peak_activations; /* in whole shares */
     uint32_t weight_versions;
     double work, first_start, last_end; /* in units */
@@ -64,10 +67,10 @@ struct bare_stage {
 
 struct bare_pipeline_result {
     double makespan;
-    double span_bubble; /* max over stages of last end - first start - work */
-    struct bare_stage *stages;
-    uint32_t stage_count;
-    struct arena arena; /* owns stages and their texts */
+    double span_bubble;        /* max over rows of last end - first start - work */
+    struct bare_stage *stages; /* rows, stage after stage */
+    uint32_t stage_count;      /* rows: with dealt replicas more than stages */
+    struct arena arena;        /* owns stages and their texts */
 };
 
 /* Checks the request and builds its schedule (the caller frees it). STATUS_BAD_INPUT, STATUS_LIMIT say what is allowed. */
@@ -77,8 +80,12 @@ enum status bare_pipeline_schedule(const struct bare_pipeline_request *request, 
 enum status bare_pipeline_measure(const struct bare_pipeline_request *request, const struct schedule *schedule,
                                   const struct timeline *timeline, struct bare_pipeline_result *result,
                                   struct error *error);
+/* "2", or "0.3" for a replica that takes turns, in `text`. */
+enum { BARE_ROW_TEXT_BYTES = 24 };
+const char *bare_pipeline_row_text(const struct bare_pipeline_result *result, uint32_t row,
+                                   char text[BARE_ROW_TEXT_BYTES]);
 void bare_pipeline_result_free(struct bare_pipeline_result *result);
-/* {"makespan", "span_bubble", "stages": [{"peak_activations", "weight_versions", "order"}]} */
+/* {"makespan", "span_bubble", "stages": [{"peak_activations", "weight_versions", "order"}]}, with dealt replicas an object a row, with "stage" and "replica" before these. */
 void bare_pipeline_print_json(const struct bare_pipeline_result *result, struct strbuf *out);
 
 #endif

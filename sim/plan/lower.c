@@ -6,6 +6,7 @@
 #include "sim/base/check.h"
 #include "sim/plan/lower_internal.h"
 #include "sim/plan/plan_order.h"
+#include "sim/plan/plan_replicas.h"
 
 /* ---- the kit ---- */
 
@@ -47,7 +48,7 @@ uint32_t lower_device(const struct lowering *l)
 
 uint32_t lower_data_size(const struct lowering *l)
 {
-    return l->replicas;
+    return lowering_replicas(l, l->rank->stage);
 }
 
 uint32_t lower_data_index(const struct lowering *l)
@@ -260,7 +261,9 @@ static enum status check_barrier(const struct lower_request *request, struct err
 static enum status check_request(const struct lower_request *request, struct error *error)
 {
     const struct plan *plan = request->plan;
-    int64_t gpus = plan->tensor * plan->context * plan->pipeline * plan->data;
+    int64_t gpus = plan_gpus(plan);
+    TRY(plan_replicas_check(plan, error)); /* a plan made by hand may come unchecked */
+    TRY(plan_replicas_check_gpus(plan, (int64_t)request->cluster->gpus, error));
     if (gpus != (int64_t)request->cluster->gpus) {
         return error_at(
             error, STATUS_BAD_INPUT, NULL, "$.parallel",
@@ -298,7 +301,8 @@ static enum status count_steps(struct lowering *l)
     uint32_t a_step = request->micro_batches;
     l->steps = 1;
     if (l->request->order->asynchronous) {
-        l->steps = (request->stages + a_step - 1) / a_step + 2;
+        uint32_t fill = (order_warm_up(request, 0) + 1) * order_replicas(request, 0);
+        l->steps = (fill + a_step - 1) / a_step + 2;
         if ((uint64_t)l->steps * a_step > ORDER_MICRO_BATCHES_MAX) {
             return error_at(l->error, STATUS_BAD_INPUT, NULL, "$.training.global_batch",
                             "%u micro-batches a step: a step of an asynchronous order is simulated within %u steps, "
@@ -319,6 +323,28 @@ static enum status count_steps(struct lowering *l)
     return STATUS_OK;
 }
 
+/* Where stages have replicas of their own: their GPUs; for all: how many pieces a message has. */
+static enum status place_stages(struct lowering *l)
+{
+    const uint32_t *replicas = l->request->plan->stage_replicas;
+    uint32_t most = 0;
+    l->transfer_pieces = l->fold ? 1 : l->stage_devices;
+    if (!l->unequal) {
+        return STATUS_OK;
+    }
+    l->stage_gpus = arena_array(&l->arena, uint32_t, l->stages + 1);
+    if (l->stage_gpus == NULL) {
+        lower_fail(l, STATUS_NO_MEMORY, "out of memory while lowering");
+        return l->status;
+    }
+    for (uint32_t s = 0; s < l->stages; s++) {
+        l->stage_gpus[s + 1] = l->stage_gpus[s] + replicas[s] * l->tensor;
+        most = replicas[s] > most ? replicas[s] : most;
+    }
+    l->transfer_pieces = (l->request->plan->replica_sharing == SHARING_CUT ? 2 * most : 1) * l->tensor;
+    return STATUS_OK;
+}
+
 static enum status prepare(struct lowering *l)
 {
     const struct lower_request *request = l->request;
@@ -331,7 +357,8 @@ static enum status prepare(struct lowering *l)
     l->replicas = l->data * l->context;
     l->stage_devices = l->replicas * l->tensor;
     l->scatters = request->software->scatter_gather_pipeline && !plan->sequence_parallel;
-    l->fold = plan->fold;
+    l->unequal = plan->stage_replicas != NULL;
+    l->fold = plan->fold && !l->unequal;
     l->order_request = plan_order_request(plan);
     TRY(order_check(request->order, &l->order_request, l->error));
     TRY(count_steps(l));
@@ -339,8 +366,8 @@ static enum status prepare(struct lowering *l)
     l->model_stages = order_model_stages(request->order, &l->order_request);
     l->tied_apart = request->model->tied_head && order_ends_apart(request->order, &l->order_request);
     TRY(lowering_layouts(l));
-    size_t instances = l->fold ? 1 : l->stage_devices;
-    size_t transfers = instances * l->stages * l->virtual_stages * l->micro_batches;
+    TRY(place_stages(l));
+    size_t transfers = (size_t)l->transfer_pieces * l->stages * l->virtual_stages * l->micro_batches;
     l->forward_matches = ids(l, transfers);
     l->backward_matches = ids(l, transfers);
     l->pair_groups = ids(l, (size_t)l->stages * l->stages);
@@ -358,7 +385,7 @@ static enum status prepare(struct lowering *l)
 static enum status build_ranks(struct lowering *l)
 {
     for (uint32_t stage = 0; stage < l->stages; stage++) {
-        uint32_t instances = l->fold ? 1 : l->stage_devices;
+        uint32_t instances = l->fold ? 1 : lowering_replicas(l, stage) * l->tensor;
         for (uint32_t i = 0; i < instances; i++) {
             uint32_t replica = i / l->tensor;
             TRY(lowering_open_rank(l, stage, replica / l->context, replica % l->context, i % l->tensor));

@@ -1,6 +1,6 @@
 /* Exchanges: a send and the receive that the same rank posts next, with the same peer, which does the same the other way round. Megatron's 1F1B batches them
  * (send_forward_recv_backward and its mirror, batch_isend_irecv) and goes on when both are done; so what the send empties is free before the next pass begins, whatever of
- * the two ends first. Both sides start at one moment, so waiting for the pair cannot close a cycle that waiting for the receive does not. */
+ * the two ends first. Both sides start at one moment, so waiting for the pair cannot close a cycle that waiting for the receive does not. Stages with replicas of their own batch nothing: a rank's peers change there. */
 #include "sim/plan/lower_internal.h"
 
 /* A step of some stage. */
@@ -63,7 +63,7 @@ bool lowering_exchanges(struct lowering *l, const struct order_step *step, const
 {
     struct place taker, giver;
     uint32_t stage = l->rank->stage;
-    if (l->request->software->overlap_pipeline || !neighbour(l, stage, step, +1, &taker) ||
+    if (l->unequal || l->request->software->overlap_pipeline || !neighbour(l, stage, step, +1, &taker) ||
         !neighbour(l, stage, next, -1, &giver) || taker.stage == stage || taker.stage != giver.stage) {
         return false;
     }

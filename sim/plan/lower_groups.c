@@ -4,6 +4,9 @@
 
 uint32_t lowering_stage_gpu(const struct lowering *l, uint32_t stage)
 {
+    if (l->unequal) {
+        return l->stage_gpus[stage];
+    }
     const int64_t *places = l->request->plan->stage_places;
     return (places != NULL ? (uint32_t)places[stage] : stage) * l->stage_devices;
 }
@@ -13,13 +16,18 @@ uint32_t lowering_gpu(const struct lowering *l, uint32_t stage, uint32_t d, uint
     return lowering_stage_gpu(l, stage) + (d * l->context + c) * l->tensor + t;
 }
 
+uint32_t lowering_replicas(const struct lowering *l, uint32_t stage)
+{
+    return l->unequal ? l->request->plan->stage_replicas[stage] : l->replicas;
+}
+
 /* The kinds of groups; the member index runs over the coordinates that vary inside the group, the instance index over the others. */
-enum group_kind { GROUP_TENSOR, GROUP_DATA, GROUP_MODEL, GROUP_WORLD, GROUP_PAIR };
+enum group_kind { GROUP_TENSOR, GROUP_DATA, GROUP_MODEL, GROUP_WORLD, GROUP_PAIR, GROUP_ENDS };
 
 struct group_shape {
     enum group_kind kind;
     uint32_t stage,
-        peer_stage; /* pair: from, to; data: where the other copy of the model has these layers, or `stage` */
+        peer_stage; /* pair, ends: from, to; data: where the other copy of the model has these layers, or `stage` */
     const struct layout *layout; /* tensor, data */
     uint32_t member_count, instance_count;
 };
@@ -42,19 +50,22 @@ static struct group_shape group_shape(const struct lowering *l, enum group_kind 
         shape.instance_count = l->replicas;
         break;
     case GROUP_WORLD:
-        shape.member_count = l->stages * l->stage_devices;
+        shape.member_count = l->request->cluster->gpus;
         shape.instance_count = 1;
         break;
     case GROUP_PAIR:
         shape.member_count = 2;
         shape.instance_count = l->stage_devices;
         break;
+    case GROUP_ENDS: /* all replicas of two stages */
+        shape.member_count = lowering_replicas(l, stage) + lowering_replicas(l, peer_stage);
+        shape.instance_count = l->tensor;
+        break;
     }
     return shape;
 }
 
-/* The rank of its stage, as plan_layers.h counts them. */
-static uint32_t rank_in_stage(const struct lowering *l, const struct rank_state *rank)
+uint32_t lowering_rank_in_stage(const struct lowering *l, const struct rank_state *rank)
 {
     return (rank->d * l->context + rank->c) * l->tensor + rank->t;
 }
@@ -80,6 +91,11 @@ static uint32_t group_member(const struct lowering *l, const struct group_shape 
         return lowering_gpu(l, member / l->tensor, instance / l->context, instance % l->context, member % l->tensor);
     case GROUP_WORLD: return member;
     case GROUP_PAIR: return lowering_stage_gpu(l, member == 0 ? shape->stage : shape->peer_stage) + instance;
+    case GROUP_ENDS: {
+        uint32_t first = lowering_replicas(l, shape->stage);
+        return member < first ? lowering_gpu(l, shape->stage, member, 0, instance)
+                              : lowering_gpu(l, shape->peer_stage, member - first, 0, instance);
+    }
     }
     return 0;
 }
@@ -87,13 +103,14 @@ static uint32_t group_member(const struct lowering *l, const struct group_shape 
 /* The instance that the open rank belongs to. */
 static uint32_t own_instance(const struct lowering *l, const struct group_shape *shape, const struct rank_state *rank)
 {
-    uint32_t index = rank_in_stage(l, rank);
+    uint32_t index = lowering_rank_in_stage(l, rank);
     switch (shape->kind) {
     case GROUP_TENSOR: return (uint32_t)plan_layer_data_index(&shape->layout->split, index);
     case GROUP_DATA: return (uint32_t)plan_layer_tensor_index(&shape->layout->split, index);
     case GROUP_MODEL: return rank->d * l->context + rank->c;
     case GROUP_WORLD: return 0;
     case GROUP_PAIR: return index;
+    case GROUP_ENDS: return rank->t;
     }
     return 0;
 }
@@ -174,8 +191,8 @@ static uint32_t make_move_group(struct lowering *l, const struct rank_state *ran
     }
     const char *label = m.exchange ? "exchange" : "redistribution";
     return l->fold ? builder_group(l->builder, m.members, m.size, ranks / m.size, label)
-                   : builder_group(l->builder, m.members + (size_t)m.group_of[rank_in_stage(l, rank)] * m.size, m.size,
-                                   1, label);
+                   : builder_group(l->builder, m.members + (size_t)m.group_of[lowering_rank_in_stage(l, rank)] * m.size,
+                                   m.size, 1, label);
 }
 
 /* The groups of all moves that end on this rank: from either neighbour of each of its layers. */
@@ -237,7 +254,6 @@ enum status lowering_groups(struct lowering *l, struct rank_state *rank)
     *groups = (struct rank_groups){ .model = SCHED_NONE,
                                     .embedding = SCHED_NONE,
                                     .model_present = l->stages,
-                                    .embedding_present = 2,
                                     .moves = arena_array(&l->arena, uint32_t, pairs) };
     if (pairs > 0 && groups->moves == NULL) {
         lower_fail(l, STATUS_NO_MEMORY, "out of memory for groups");
@@ -248,8 +264,9 @@ enum status lowering_groups(struct lowering *l, struct rank_state *rank)
     }
     layout_groups(l, rank);
     struct group_shape shape;
-    if (l->mixed || l->tensor * l->stages > 1) {
-        shape = group_shape(l, l->mixed ? GROUP_WORLD : GROUP_MODEL, 0, 0, NULL);
+    bool world = l->mixed || l->unequal;
+    if (world || l->tensor * l->stages > 1) {
+        shape = group_shape(l, world ? GROUP_WORLD : GROUP_MODEL, 0, 0, NULL);
         groups->model = make_group(l, &shape, rank, "model");
         groups->model_present = l->fold ? l->stages : shape.member_count;
     }
@@ -257,7 +274,8 @@ enum status lowering_groups(struct lowering *l, struct rank_state *rank)
     order_holder(l->request->order, &l->order_request, 0, &first, &chunk);
     order_holder(l->request->order, &l->order_request, l->model_stages - 1, &last, &chunk);
     if (l->tied_apart && (rank->stage == first || rank->stage == last)) {
-        shape = group_shape(l, GROUP_PAIR, first, last, NULL);
+        shape = group_shape(l, l->unequal ? GROUP_ENDS : GROUP_PAIR, first, last, NULL);
+        groups->embedding_present = shape.member_count;
         groups->embedding = make_group(l, &shape, rank, "embedding");
     }
     move_groups(l, rank);
@@ -330,19 +348,4 @@ uint32_t lowering_collective_match(struct lowering *l, uint32_t group, uint32_t 
     l->shared_matches[slot] = (struct shared_match){ group, sequence, builder_match(l->builder, group, present) };
     l->shared_match_count++;
     return l->shared_matches[slot].match;
-}
-
-/* `virtual_stage` is the one that produces: its output goes to virtual_stage + 1 (forward), its input gradient to virtual_stage - 1 (backward). */
-uint32_t lowering_transfer_match(struct lowering *l, bool backward, uint32_t virtual_stage, uint32_t micro_batch,
-                                 uint32_t from_stage, uint32_t to_stage)
-{
-    const struct rank_state *rank = l->rank;
-    uint32_t instance = l->fold ? 0 : rank_in_stage(l, rank);
-    uint32_t virtual_count = l->stages * l->virtual_stages;
-    uint32_t *matches = backward ? l->backward_matches : l->forward_matches;
-    uint32_t *match = &matches[((size_t)instance * virtual_count + virtual_stage) * l->micro_batches + micro_batch];
-    if (*match == SCHED_NONE) {
-        *match = builder_match(l->builder, lowering_pair_group(l, from_stage, to_stage), 2);
-    }
-    return *match;
 }

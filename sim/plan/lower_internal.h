@@ -72,7 +72,7 @@ struct rank_groups {
 
 /* A queue towards one peer: pipeline transfers never wait behind those of another peer or direction. */
 struct lane {
-    uint32_t peer_stage, queue;
+    uint32_t peer_stage, peer_replica, queue;
     uint8_t kind; /* enum lane_kind */
 };
 enum lane_kind {
@@ -83,7 +83,7 @@ enum lane_kind {
     LANE_SWAP_OUT, /* device-to-device swap; towards the stage itself: what joins its stripes */
     LANE_SWAP_IN
 };
-enum { LANES_MAX = 64, PASS_ENDS = 16, NEXT_DEPENDENCIES_MAX = 64, NEXT_ACQUIRES_MAX = 16 };
+enum { LANES_MAX = 192, PIECES_MAX = LANES_MAX, PASS_ENDS = 16, NEXT_DEPENDENCIES_MAX = 64, NEXT_ACQUIRES_MAX = 16 };
 
 /* What lives from the forward of (layer, micro-batch) to its backward. */
 struct activation {
@@ -116,6 +116,7 @@ struct rank_state {
     uint32_t *boundary_in;          /* received activations [virtual_stages * micro_batches] */
     uint32_t *weight_passes_done;   /* per chunk: backward (or W) passes since its weights were updated */
     uint32_t *weight_passes;        /* per chunk: how many an update has */
+    uint32_t updates;               /* so far: asynchronous orders */
     uint32_t last_compute;
     uint32_t last_send; /* to another stage */
     uint32_t exchanged; /* the send that the next receive is batched with, or SCHED_NONE */
@@ -154,11 +155,16 @@ struct lowering {
     uint32_t micro_batches;                                 /* of all steps: they are numbered through */
     uint32_t replicas;                                      /* data * context: the data-parallel group */
     uint32_t stage_devices;                                 /* replicas * tensor */
-    double buffer_bytes;                                    /* of all buffers so far */
-    bool scatters; /* pipeline transfers are cut over the tensor-parallel group and gathered there */
+    bool
+        unequal; /* stages have replicas of their own: nothing is folded; replicas and stage_devices are those of no stage */
+    uint32_t *stage_gpus; /* unequal: first GPU of each stage [stages + 1] */
+    uint32_t
+        transfer_pieces; /* that a message between two stages may have, over all pairs of ranks: instances in the matches below */
+    double buffer_bytes; /* of all buffers so far */
+    bool scatters;       /* pipeline transfers are cut over the tensor-parallel group and gathered there */
     bool fold;
     struct rank_state *rank;                      /* the open one */
-    uint32_t *forward_matches, *backward_matches; /* [instances * virtual stages * micro_batches] */
+    uint32_t *forward_matches, *backward_matches; /* [transfer_pieces * virtual stages * micro_batches] */
     uint32_t **step_positions;                    /* [stages] lower_exchange.c; NULL until needed */
     uint32_t *pair_groups; /* of the open rank, by (from stage, to stage); SCHED_NONE until made */
     struct shared_match {
@@ -199,11 +205,12 @@ uint32_t lowering_complete(struct lowering *l, uint32_t buffer, uint32_t from, u
 /* lower_groups.c: who talks to whom */
 uint32_t lowering_stage_gpu(const struct lowering *l, uint32_t stage); /* its first; the others follow */
 uint32_t lowering_gpu(const struct lowering *l, uint32_t stage, uint32_t d, uint32_t c, uint32_t t);
+uint32_t lowering_replicas(const struct lowering *l, uint32_t stage); /* data-parallel ones */
+uint32_t lowering_rank_in_stage(const struct lowering *l,
+                                const struct rank_state *rank); /* as plan_layers.h counts them */
 enum status lowering_groups(struct lowering *l, struct rank_state *rank);
 uint32_t lowering_pair_group(struct lowering *l, uint32_t from_stage, uint32_t to_stage);
 uint32_t lowering_collective_match(struct lowering *l, uint32_t group, uint32_t present);
-uint32_t lowering_transfer_match(struct lowering *l, bool backward, uint32_t virtual_stage, uint32_t micro_batch,
-                                 uint32_t from_stage, uint32_t to_stage);
 
 /* lower_template.c */
 enum status lowering_templates(struct lowering *l, struct rank_state *rank);
@@ -224,8 +231,15 @@ bool lowering_exchanges(struct lowering *l, const struct order_step *step, const
 
 /* lower_step.c: the walk along the pipeline order */
 enum status lowering_walk(struct lowering *l);
-/* The queue towards a peer, made at first use. */
+
+/* lower_transfer.c: what goes from stage to stage. The queue towards the device of this rank's place in another stage, made at first use. */
 uint32_t lowering_lane(struct lowering *l, enum lane_kind kind, uint32_t peer_stage);
+/* Receive what `producer` (a virtual stage) made; returns the buffer, or SCHED_NONE when it is made on this very rank. */
+uint32_t lowering_receive(struct lowering *l, bool backward, uint32_t producer, uint32_t chunk, uint32_t micro_batch);
+/* The buffer for what a pass will send to the stage that holds `consumer` (rank->output; SCHED_NONE when it stays here), acquired by the pass's last layer; and the sending, after the pass. */
+void lowering_prepare_output(struct lowering *l, bool backward, uint32_t producer, uint32_t consumer);
+void lowering_send_output(struct lowering *l, bool backward, uint32_t producer, uint32_t consumer, uint32_t chunk,
+                          uint32_t micro_batch);
 
 /* lower_data.c: data parallelism and ZeRO */
 uint32_t lowering_gather(struct lowering *l, const struct lower_layer *layer, bool backward);

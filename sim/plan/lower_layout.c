@@ -61,7 +61,7 @@ enum status lowering_layouts(struct lowering *l)
         TRY(plan_layers_check(request->plan, request->model, l->error));
     }
     l->layout_at = arena_array(&l->arena, uint32_t, positions);
-    l->layouts = arena_array(&l->arena, struct layout, l->mixed ? positions : 1);
+    l->layouts = arena_array(&l->arena, struct layout, l->mixed || l->unequal ? positions : 1);
     if (l->layout_at == NULL || l->layouts == NULL) {
         return no_memory(l);
     }

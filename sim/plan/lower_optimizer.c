@@ -180,13 +180,31 @@ void lowering_end_step(struct lowering *l)
     gather_weights(l, after);
 }
 
+/* Stages with different replicas update at different rates: both ends have then seen the same micro-batches after every least common multiple of them only. */
+static bool ends_meet(const struct lowering *l)
+{
+    uint32_t own = order_replicas(&l->order_request, l->rank->stage), a = own, first, last, chunk;
+    order_holder(l->request->order, &l->order_request, 0, &first, &chunk);
+    order_holder(l->request->order, &l->order_request, l->model_stages - 1, &last, &chunk);
+    uint32_t other = order_replicas(&l->order_request, l->rank->stage == first ? last : first);
+    for (uint32_t b = other; b != 0;) { /* their greatest common divisor */
+        uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return l->request->order->accumulates || l->rank->updates % (other / a) == 0;
+}
+
 /* No norm over all stages, which would flush the pipeline. What the other copy of a tied embedding has for the same micro-batches comes when its stage gets there, and is summed behind the
  * update: our rule, no published one. */
 void lowering_update(struct lowering *l)
 {
     struct rank_state *rank = l->rank;
     lowering_finish_data(l);
-    sum_tied(l, rank->tied_queue);
+    rank->updates++;
+    if (ends_meet(l)) {
+        sum_tied(l, rank->tied_queue);
+    }
     lower_device_optimizer(l, rank->last_data);
     clear_gradients(l);
 }

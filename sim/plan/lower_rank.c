@@ -414,8 +414,9 @@ enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, u
     }
     rank->queues[QUEUE_COMPUTE] = builder_queue(l->builder, QUEUE_COMPUTE, "compute");
     rank->tensor_queue = tensor ? builder_queue(l->builder, QUEUE_COMM, "tensor") : SCHED_NONE;
-    rank->data_queue =
-        l->stages > 1 || l->stage_devices > 1 ? builder_queue(l->builder, QUEUE_COMM, "data") : SCHED_NONE;
+    rank->data_queue = l->stages > 1 || l->stage_devices > 1 || l->unequal
+                           ? builder_queue(l->builder, QUEUE_COMM, "data")
+                           : SCHED_NONE;
     TRY(lowering_groups(l, rank));
     rank->tied_queue = l->request->order->asynchronous && rank->groups.embedding != SCHED_NONE
                            ? builder_queue(l->builder, QUEUE_COMM, "tied gradients")

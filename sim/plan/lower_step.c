@@ -2,104 +2,6 @@
 #include "sim/base/check.h"
 #include "sim/plan/lower_internal.h"
 
-uint32_t lowering_lane(struct lowering *l, enum lane_kind kind, uint32_t peer_stage)
-{
-    static const char *const words[] = { "send forward",  "recv forward", "send backward",
-                                         "recv backward", "swap out",     "swap in" };
-    struct rank_state *rank = l->rank;
-    for (uint32_t i = 0; i < rank->lane_count; i++) {
-        if (rank->lanes[i].kind == kind && rank->lanes[i].peer_stage == peer_stage) {
-            return rank->lanes[i].queue;
-        }
-    }
-    if (rank->lane_count == LANES_MAX) {
-        lower_fail(l, STATUS_LIMIT, "more than %d queues of one stage towards its peers", LANES_MAX);
-        return rank->lanes[0].queue;
-    }
-    uint32_t queue = builder_queue(l->builder, QUEUE_P2P, words[kind]);
-    rank->lanes[rank->lane_count++] = (struct lane){ .peer_stage = peer_stage, .queue = queue, .kind = (uint8_t)kind };
-    return queue;
-}
-
-/* The stage that holds a virtual stage. */
-static uint32_t holder(const struct lowering *l, uint32_t virtual_stage)
-{
-    uint32_t stage, chunk;
-    order_holder(l->request->order, &l->order_request, virtual_stage, &stage, &chunk);
-    return stage;
-}
-
-/* Without overlap a receive is posted after the compute before it, as torch.distributed's stream semantics make it; the compute after waits for it, and in a
- * stack that synchronises so does the host. They wait for a send that is batched with it too; never for another: its receiver may be passes away in an interleaved order. */
-static void await_receive(struct lowering *l, uint32_t op)
-{
-    l->rank->host_must_wait = l->request->software->pipeline_synchronises;
-    lower_next_depends(l, op);
-    lower_next_depends(l, l->rank->exchanged);
-    l->rank->exchanged = SCHED_NONE;
-}
-
-/* Receive what `producer` (a virtual stage) made; returns the buffer, or SCHED_NONE when it is made on this very rank. */
-static uint32_t receive(struct lowering *l, bool backward, uint32_t producer, uint32_t chunk, uint32_t micro_batch)
-{
-    struct rank_state *rank = l->rank;
-    uint32_t peer = holder(l, producer);
-    if (peer == rank->stage) {
-        return SCHED_NONE;
-    }
-    uint32_t from = backward ? lowering_first_position(l, producer) : lowering_last_position(l, producer);
-    uint32_t to = backward ? from - 1 : from + 1;
-    double bytes = lowering_arriving_bytes(l, to);
-    /* A received activation is its layer's saved input: it lives until the backward. A received gradient is only passing through. */
-    uint32_t buffer = lower_buffer(l, SPACE_DEVICE, bytes, backward ? BUFFER_BOUNDARY : BUFFER_ACTIVATION, 0,
-                                   backward ? "received gradient" : "received activation");
-    uint32_t queue = lowering_lane(l, backward ? LANE_RECV_BACKWARD : LANE_RECV_FORWARD, peer);
-    uint32_t work = builder_work_transfer(l->builder, lowering_sent_bytes(l, from, to), false);
-    uint32_t after = l->request->software->overlap_pipeline ? SCHED_NONE : rank->last_compute;
-    uint32_t op = lowering_op(l, OP_RECV, queue, work, PHASE_PIPELINE_COMM);
-    builder_acquire(l->builder, buffer);
-    builder_depends(l->builder, after);
-    builder_set_match(l->builder, lowering_transfer_match(l, backward, producer, micro_batch, peer, rank->stage));
-    builder_tag(l->builder, (uint16_t)micro_batch, (uint16_t)chunk, OP_TAG_NONE);
-    await_receive(l, op);
-    return lowering_complete(l, buffer, from, to, chunk, micro_batch);
-}
-
-/* The buffer for what a pass will send to the stage that holds `consumer`; SCHED_NONE when it stays here. Acquired by the pass's last layer. */
-static void prepare_output(struct lowering *l, bool backward, uint32_t producer, uint32_t consumer)
-{
-    struct rank_state *rank = l->rank;
-    uint32_t from = backward ? lowering_first_position(l, producer) : lowering_last_position(l, producer);
-    rank->output = SCHED_NONE;
-    if (holder(l, consumer) != rank->stage) {
-        rank->output = lower_buffer(l, SPACE_DEVICE, l->layouts[l->layout_at[from]].boundary_bytes, BUFFER_BOUNDARY, 0,
-                                    backward ? "gradient to send" : "activation to send");
-    }
-}
-
-static void send_output(struct lowering *l, bool backward, uint32_t producer, uint32_t consumer, uint32_t chunk,
-                        uint32_t micro_batch)
-{
-    struct rank_state *rank = l->rank;
-    if (rank->output == SCHED_NONE) {
-        return;
-    }
-    uint32_t from = backward ? lowering_first_position(l, producer) : lowering_last_position(l, producer);
-    uint32_t to = backward ? from - 1 : from + 1;
-    lowering_slice_output(l, from, to, chunk, micro_batch);
-    uint32_t peer = holder(l, consumer);
-    uint32_t queue = lowering_lane(l, backward ? LANE_SEND_BACKWARD : LANE_SEND_FORWARD, peer);
-    uint32_t work = builder_work_transfer(l->builder, lowering_sent_bytes(l, from, to), false);
-    uint32_t made_by = rank->last_compute;
-    rank->last_send = lowering_op(l, OP_SEND, queue, work, PHASE_PIPELINE_COMM);
-    builder_depends(l->builder, made_by);
-    builder_read(l->builder, rank->output);
-    builder_release(l->builder, rank->output);
-    builder_set_match(l->builder, lowering_transfer_match(l, backward, producer, micro_batch, rank->stage, peer));
-    builder_tag(l->builder, (uint16_t)micro_batch, (uint16_t)chunk, OP_TAG_NONE);
-    rank->output = SCHED_NONE;
-}
-
 static void forward_step(struct lowering *l, uint32_t chunk, uint32_t micro_batch)
 {
     struct rank_state *rank = l->rank;
@@ -109,7 +11,7 @@ static void forward_step(struct lowering *l, uint32_t chunk, uint32_t micro_batc
         rank->next_flags |= OP_FLAG_MICRO_BATCH;
     }
     if (!lowering_is_first(l, v)) {
-        uint32_t received = receive(l, false, v - 1, chunk, micro_batch);
+        uint32_t received = lowering_receive(l, false, v - 1, chunk, micro_batch);
         rank->boundary_in[(size_t)chunk * l->micro_batches + micro_batch] = received;
         if (received == SCHED_NONE) {
             uint32_t from = lowering_last_position(l, v - 1);
@@ -117,11 +19,11 @@ static void forward_step(struct lowering *l, uint32_t chunk, uint32_t micro_batc
         }
     }
     if (!last) {
-        prepare_output(l, false, v, v + 1);
+        lowering_prepare_output(l, false, v, v + 1);
     }
     lowering_chunk_pass(l, chunk, LOWER_FORWARD, micro_batch);
     if (!last) {
-        send_output(l, false, v, v + 1, chunk, micro_batch);
+        lowering_send_output(l, false, v, v + 1, chunk, micro_batch);
     }
 }
 
@@ -132,7 +34,7 @@ static bool backward_step(struct lowering *l, uint32_t chunk, uint32_t micro_bat
     uint32_t v = order_virtual_stage(l->request->order, &l->order_request, rank->stage, chunk);
     uint32_t gradient = SCHED_NONE;
     if (!lowering_is_last(l, v)) {
-        gradient = receive(l, true, v + 1, chunk, micro_batch);
+        gradient = lowering_receive(l, true, v + 1, chunk, micro_batch);
         if (gradient == SCHED_NONE) {
             uint32_t from = lowering_first_position(l, v + 1);
             lowering_redistribute(l, from, from - 1, chunk, micro_batch);
@@ -140,14 +42,14 @@ static bool backward_step(struct lowering *l, uint32_t chunk, uint32_t micro_bat
     }
     bool first = lowering_is_first(l, v);
     if (!first) {
-        prepare_output(l, true, v, v - 1);
+        lowering_prepare_output(l, true, v, v - 1);
     }
     bool last_pass = lowering_chunk_pass(l, chunk, LOWER_BACKWARD, micro_batch);
     if (gradient != SCHED_NONE) {
         builder_release_at(l->builder, rank->last_compute, gradient);
     }
     if (!first) {
-        send_output(l, true, v, v - 1, chunk, micro_batch);
+        lowering_send_output(l, true, v, v - 1, chunk, micro_batch);
     }
     return last_pass;
 }
@@ -161,7 +63,8 @@ static void count_weight_passes(struct lowering *l, const struct order_step *ste
         rank->weight_passes[steps[i].chunk] += steps[i].kind == STEP_FORWARD;
     }
     for (uint32_t chunk = 0; order->asynchronous && chunk < l->virtual_stages; chunk++) {
-        rank->weight_passes[chunk] = order->accumulates ? (uint32_t)l->request->plan->micro_batches : 1;
+        uint32_t a_step = (uint32_t)l->request->plan->micro_batches / order_replicas(&l->order_request, rank->stage);
+        rank->weight_passes[chunk] = order->accumulates ? a_step : 1;
     }
 }
 
@@ -174,7 +77,8 @@ static void walk_steps(struct lowering *l, const struct order_step *steps, uint3
         bool last = false;
         switch ((enum step_kind)steps[i].kind) {
         case STEP_FORWARD:
-            if (order->asynchronous && chunk == 0 && micro_batch > 0 && micro_batch % a_step == 0) {
+            if (order->asynchronous && chunk == 0 && micro_batch >= a_step &&
+                micro_batch % a_step == l->order_request.replica) { /* the first of the step that is this replica's */
                 l->rank->next_flags |= OP_FLAG_STEP;
             }
             forward_step(l, chunk, micro_batch);
@@ -200,6 +104,7 @@ enum status lowering_walk(struct lowering *l)
         return error_set(l->error, STATUS_NO_MEMORY, "out of memory for the pipeline order");
     }
     uint32_t count;
+    l->order_request.replica = l->order_request.replicas != NULL ? rank->d : 0;
     TRY(order_steps(order, &l->order_request, rank->stage, steps, &count, l->error));
     count_weight_passes(l, steps, count);
     if (order->asynchronous) { /* one stream */

@@ -16,6 +16,26 @@ uint32_t order_copies(const struct pipeline_order *order)
     return order->model_replicas == 0 ? 1 : order->model_replicas;
 }
 
+uint32_t order_replicas(const struct order_request *request, uint32_t stage)
+{
+    CHECK(stage < request->stages);
+    return request->replicas != NULL ? request->replicas[stage] : 1;
+}
+
+uint32_t order_share(const struct order_request *request, uint32_t stage)
+{
+    return request->micro_batches / order_replicas(request, stage);
+}
+
+uint32_t order_warm_up(const struct order_request *request, uint32_t stage)
+{
+    uint64_t later = 0, own = order_replicas(request, stage);
+    for (uint32_t s = stage + 1; s < request->stages; s++) {
+        later += order_replicas(request, s);
+    }
+    return (uint32_t)((later + own - 1) / own);
+}
+
 uint32_t order_step_count(const struct pipeline_order *order, const struct order_request *request)
 {
     uint64_t count = (uint64_t)request->micro_batches * request->virtual_stages * kinds(order);
@@ -110,6 +130,33 @@ static enum status check_range(const char *what, uint32_t value, uint32_t max, s
     return STATUS_OK;
 }
 
+static enum status check_replicas(const struct pipeline_order *order, const struct order_request *request,
+                                  struct error *error)
+{
+    if (request->replicas == NULL) {
+        return STATUS_OK;
+    }
+    if (!order->deals) {
+        return error_set(error, STATUS_BAD_INPUT,
+                         "pipeline order %s does not deal micro-batches to replicas of a stage: gpipe, 1f1b, pipedream "
+                         "and pipedream-2bw do",
+                         order->name);
+    }
+    for (uint32_t s = 0; s < request->stages; s++) {
+        uint32_t replicas = request->replicas[s], m = request->micro_batches;
+        if (replicas < 1 || m % replicas != 0) {
+            return error_set(error, STATUS_BAD_INPUT,
+                             "%u micro-batches cannot be dealt to the %u replicas of stage %u: each must get as many "
+                             "as the others; the nearest number is %u",
+                             m, replicas, s,
+                             replicas < 1   ? m
+                             : m < replicas ? replicas
+                                            : m / replicas * replicas);
+        }
+    }
+    return STATUS_OK;
+}
+
 enum status order_check(const struct pipeline_order *order, const struct order_request *request, struct error *error)
 {
     CHECK(order->abi == PIPELINE_ORDER_ABI && order->build != NULL);
@@ -120,6 +167,7 @@ enum status order_check(const struct pipeline_order *order, const struct order_r
         return error_set(error, STATUS_BAD_INPUT, "virtual_stages is %u: pipeline order %s needs %u",
                          request->virtual_stages, order->name, order->virtual_stages);
     }
+    TRY(check_replicas(order, request, error));
     return order->check != NULL ? order->check(request, error) : STATUS_OK;
 }
 
@@ -154,7 +202,8 @@ enum status order_verify(const struct pipeline_order *order, const struct order_
         uint32_t micro_batch = (uint32_t)(i / request->virtual_stages), chunk = (uint32_t)(i % request->virtual_stages);
         uint32_t first, last, virtual_stage = order_virtual_stage(order, request, stage, chunk);
         order_route(order, request, micro_batch, &first, &last);
-        uint32_t wanted = virtual_stage >= first && virtual_stage <= last ? kinds(order) : 0;
+        bool own = micro_batch % order_replicas(request, stage) == request->replica;
+        uint32_t wanted = own && virtual_stage >= first && virtual_stage <= last ? kinds(order) : 0;
         if (done[i] != wanted) {
             status = error_set(error, STATUS_BAD_SCHEDULE,
                                "order %s, stage %u: micro-batch %u of chunk %u has %u passes, %u are needed",
@@ -169,7 +218,12 @@ enum status order_steps(const struct pipeline_order *order, const struct order_r
                         struct order_step *steps, uint32_t *count, struct error *error)
 {
     CHECK(stage < request->stages);
+    uint32_t replicas = order_replicas(request, stage);
+    CHECK(request->replica < replicas);
     *count = order->build(request, stage, steps);
     CHECK(*count <= order_step_count(order, request));
+    for (uint32_t i = 0; i < *count; i++) {
+        steps[i].micro_batch = steps[i].micro_batch * replicas + request->replica;
+    }
     return order_verify(order, request, stage, steps, *count, error);
 }

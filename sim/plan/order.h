@@ -44,6 +44,9 @@ struct order_request {
     uint32_t stages, micro_batches, virtual_stages;
     struct parameter_values parameters;
     const struct order_table *table; /* of orders given step by step (sim/plan/order_table.h); else NULL */
+    /* Replicas of each stage among which its micro-batches are dealt, micro-batch i to replica i mod r (1F1B-RR: Narayanan et al., PipeDream, SOSP 2019) [stages]; NULL: one of each. */
+    const uint32_t *replicas;
+    uint32_t replica; /* whose steps order_steps builds */
 };
 
 struct pipeline_order {
@@ -57,13 +60,14 @@ struct pipeline_order {
     bool last_stage_keeps;   /* the last stage never recomputes: it goes back at once from what it has just kept */
     uint32_t virtual_stages; /* what it needs; 0: any >= 1 */
     uint32_t model_replicas; /* weight copies per device pair: 1; chimera, dualpipe: 2 */
+    bool deals;              /* builds from order_share and order_warm_up, so that replicas can take turns */
     /* Refuse impossible requests with the reason and the nearest one that would do. NULL: none beyond order_check's own. */
     enum status (*check)(const struct order_request *request, struct error *error);
     /* The virtual stage that chunk `chunk` of `stage` is. NULL: chunk * stages + stage. */
     uint32_t (*placement)(const struct order_request *request, uint32_t stage, uint32_t chunk);
     /* The model copy that a micro-batch passes. NULL: 0. */
     uint32_t (*replica)(const struct order_request *request, uint32_t micro_batch);
-    /* Upper bound of steps of a stage, and the steps. `steps` has room for `order_step_count`. Returns the number written. */
+    /* The steps of a stage, into room for `order_step_count`. Returns the number written. Orders that deal number the micro-batches of one replica 0 .. order_share - 1. */
     uint32_t (*build)(const struct order_request *request, uint32_t stage, struct order_step *steps);
     /* Weight versions that `stage` keeps. NULL: 1. */
     uint32_t (*weight_versions)(const struct order_request *request, uint32_t stage);
@@ -75,6 +79,11 @@ enum status order_check(const struct pipeline_order *order, const struct order_r
 enum status order_steps(const struct pipeline_order *order, const struct order_request *request, uint32_t stage,
                         struct order_step *steps, uint32_t *count, struct error *error);
 
+/* Replicas of a stage that take turns (1 where nothing is dealt), the micro-batches that each of them runs, and those that it takes before it goes back for the first time:
+ * ceil(replicas of all later stages / its own), as PipeDream's planner and runtime count them; with one replica of each, stages - 1 - s. */
+uint32_t order_replicas(const struct order_request *request, uint32_t stage);
+uint32_t order_share(const struct order_request *request, uint32_t stage);
+uint32_t order_warm_up(const struct order_request *request, uint32_t stage);
 /* micro_batches * virtual_stages * (splits ? 3 : 2), divided by the model replicas (rounded up). */
 uint32_t order_step_count(const struct pipeline_order *order, const struct order_request *request);
 uint32_t order_virtual_stage(const struct pipeline_order *order, const struct order_request *request, uint32_t stage,

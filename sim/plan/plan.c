@@ -10,6 +10,7 @@
 #include "sim/plan/plan_layers.h"
 #include "sim/plan/plan_moves.h"
 #include "sim/plan/plan_order.h"
+#include "sim/plan/plan_replicas.h"
 #include "strategies/registry.h"
 
 const char *recompute_word(enum recompute_mode mode)
@@ -238,6 +239,7 @@ enum status plan_check(const struct plan *plan, const struct model *model, struc
     TRY(check_range("$.parallel.data", plan->data, PLAN_DEGREE_MAX, error));
     TRY(check_sequence(plan, model, error));
     TRY(check_degrees(plan, model, error));
+    TRY(plan_replicas_check(plan, error));
     TRY(check_batch(plan, error));
     TRY(check_order(plan, error));
     TRY(plan_layers_check(plan, model, error));
@@ -282,6 +284,7 @@ void plan_print_json(const struct plan *plan, const struct model *model, struct 
     plan_order_print(plan, &w);
     jw_int(&w, "virtual_stages", plan->virtual_stages);
     jw_int(&w, "data", plan->data);
+    plan_replicas_print(plan, &w);
     jw_int(&w, "zero_stage", plan->zero_stage);
     if (plan->gradient_barrier != BARRIER_AFTER) {
         jw_string(&w, "gradient_barrier", gradient_barrier_word(plan->gradient_barrier));

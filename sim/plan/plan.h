@@ -29,6 +29,9 @@ enum gradient_barrier {
     BARRIER_COUNT
 };
 
+/* Which part of the micro-batches each of a stage's own replicas runs (sim/plan/plan_replicas.h). */
+enum replica_sharing { SHARING_DEAL, SHARING_CUT, SHARING_COUNT };
+
 enum { PLAN_WORD_BYTES = 64 };
 
 /* How the devices of a stage split one layer; sim/plan/plan_layers.h says what follows from it. */
@@ -58,6 +61,10 @@ struct plan {
     const struct pipeline_order *own_order;
     /* boundaries: transformer layers of each virtual stage, in model order [pipeline * virtual_stages]; the embedding belongs to the first, the head to the last */
     int64_t *stage_layers;
+    /* replicas of each stage [pipeline], and how they share its micro-batches; or NULL: `data` of every stage, each with micro-batches of its own. Then data and context are 1, and
+     * micro_batches = global_batch / micro_batch */
+    uint32_t *stage_replicas;
+    enum replica_sharing replica_sharing;
     /* which block of tensor * context * data devices each stage takes [pipeline], or NULL: in order */
     int64_t *stage_places;
     /* tensors that leave their device, for policies that carry it out (sim/plan/plan_moves.h) [move_count], or NULL: not said */

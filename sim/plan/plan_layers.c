@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/plan/plan_replicas.h"
 
 /* ---- who is split how ---- */
 
@@ -26,6 +27,14 @@ static struct plan_layer transformer_layer(const struct plan *plan, int64_t inde
 
 struct plan_layer plan_layer_of(const struct plan *plan, const struct model *model, enum layer_kind kind, int64_t index)
 {
+    if (plan->stage_replicas != NULL) {
+        int64_t stage = kind == LAYER_EMBEDDING ? 0
+                        : kind == LAYER_HEAD    ? plan->pipeline - 1
+                                                : plan_stage_of_layer(plan, index);
+        return (struct plan_layer){ .tensor = plan->tensor,
+                                    .data = plan_stage_data(plan, stage),
+                                    .zero_stage = plan->zero_stage };
+    }
     if (kind == LAYER_TRANSFORMER) {
         CHECK(index >= 0 && index < model->layers);
         return transformer_layer(plan, index);
@@ -76,11 +85,17 @@ bool plan_is_mixed(const struct plan *plan, const struct model *model)
     return false;
 }
 
+int64_t plan_layer_samples(const struct plan *plan, const struct plan_layer *split)
+{
+    bool whole = plan->stage_replicas != NULL && plan->replica_sharing == SHARING_DEAL;
+    return whole ? plan->micro_batch : plan->micro_batch * plan->data / split->data;
+}
+
 struct layer_shape plan_layer_shape(const struct plan *plan, const struct model *model, const struct software *software,
                                     const struct plan_layer *split, bool splits_backward)
 {
     return (struct layer_shape){
-        .micro_batch = plan->micro_batch * plan->data / split->data,
+        .micro_batch = plan_layer_samples(plan, split),
         .sequence = plan->sequence_length,
         .tensor = split->tensor,
         .sequence_parallel = plan->sequence_parallel,
@@ -331,6 +346,9 @@ enum status plan_layers_check(const struct plan *plan, const struct model *model
 
 void plan_layers_simplify(struct plan *plan, const struct model *model)
 {
+    if (plan->stage_replicas != NULL) {
+        return; /* goes without `layers` (plan_replicas_check) */
+    }
     const struct plan_layer first = plan_layer_at(plan, model, 0);
     if (first.data_consecutive || first.tensor != plan->tensor) {
         return;

@@ -37,6 +37,8 @@ bool plan_is_mixed(const struct plan *plan, const struct model *model);
 /* What layer_graph_build is asked for such a layer on this software. `splits_backward`: of the order. */
 struct layer_shape plan_layer_shape(const struct plan *plan, const struct model *model, const struct software *software,
                                     const struct plan_layer *split, bool splits_backward);
+/* Samples that a device has of a micro-batch that it runs, in a layer split so. */
+int64_t plan_layer_samples(const struct plan *plan, const struct plan_layer *split);
 /* "tensor 2 x data 4, ZeRO 3, data consecutive" in `text` of PLAN_LAYER_TEXT_BYTES. */
 enum { PLAN_LAYER_TEXT_BYTES = 96 };
 const char *plan_layer_text(const struct plan_layer *layer, char *text);

@@ -39,7 +39,8 @@ struct order_request plan_order_request(const struct plan *plan)
                                    .micro_batches = (uint32_t)plan->micro_batches,
                                    .virtual_stages = (uint32_t)plan->virtual_stages,
                                    .parameters = plan->order_parameters,
-                                   .table = plan->own_table };
+                                   .table = plan->own_table,
+                                   .replicas = plan->replica_sharing == SHARING_DEAL ? plan->stage_replicas : NULL };
 }
 
 void plan_order_use(struct plan *plan, const struct pipeline_order *order)

@@ -9,6 +9,7 @@
 #include "sim/plan/plan_layers.h"
 #include "sim/plan/plan_moves.h"
 #include "sim/plan/plan_order.h"
+#include "sim/plan/plan_replicas.h"
 #include "sim/plan/scenario_keys.h"
 #include "strategies/registry.h"
 
@@ -81,6 +82,10 @@ static enum status read_parallel(struct plan *plan, const struct json *root, int
     uint32_t chunks = order != NULL ? order->virtual_stages : 0;
     TRY(json_int_or(&p, "virtual_stages", 1, ORDER_VIRTUAL_STAGES_MAX, chunks != 0 ? chunks : 1, &plan->virtual_stages,
                     error));
+    TRY(plan_replicas_read(plan, &p, arena, error));
+    if (plan->stage_replicas != NULL) {
+        return json_int_or(&p, "data", 1, PLAN_DEGREE_MAX, 1, &plan->data, error);
+    }
     /* 2^20 * 2^20 * 2^12 fits, and the plan refuses context > 1 anyway. */
     int64_t three = plan->tensor * plan->context * plan->pipeline;
     int64_t data = gpus > 0 && gpus % three == 0 ? gpus / three : 1;
@@ -109,7 +114,13 @@ static enum status read_training(struct plan *plan, const struct model *model, c
     TRY(json_int_or(&t, "sequence_length", 1, (int64_t)1 << 24, model->max_sequence, &plan->sequence_length, error));
     TRY(json_int_or(&t, "micro_batch", 1, (int64_t)1 << 20, 1, &plan->micro_batch, error));
     int64_t together = plan->micro_batch * plan->data;
-    int64_t batch = together > PLAN_BATCH_MAX / plan->pipeline ? PLAN_BATCH_MAX : together * plan->pipeline;
+    int64_t fill = plan->pipeline;
+    if (plan->stage_replicas != NULL &&
+        plan->replica_sharing == SHARING_DEAL) { /* as many as there are replicas, in equal turns */
+        int64_t turn = plan_replicas_multiple(plan), each = plan->tensor * plan->context;
+        fill = turn > 0 ? (plan_gpus(plan) / each + turn - 1) / turn * turn : fill;
+    }
+    int64_t batch = together > PLAN_BATCH_MAX / fill ? PLAN_BATCH_MAX : together * fill;
     TRY(json_int_or(&t, "global_batch", 1, PLAN_BATCH_MAX, batch, &plan->global_batch, error));
     TRY(json_word_or(&t, "precision", precisions, DTYPE_COUNT, DTYPE_FP16, &precision, error));
     TRY(json_word_or(&t, "optimizer", optimizers, 1, 0, &optimizer, error));
@@ -268,6 +279,9 @@ enum status plan_read(struct plan *plan, const struct model *model, const struct
     enum status status = STATUS_OK;
     if (strcmp(plan->order, "auto") == 0 && plan->micro_batches > 0) {
         status = schedule_auto(plan, model, root, arena, error);
+    }
+    if (status == STATUS_OK && gpus > 0) {
+        status = plan_replicas_check_gpus(plan, gpus, error);
     }
     if (status == STATUS_OK) {
         status = plan_check(plan, model, error); /* degrees first: the number of stages depends on them */

@@ -158,7 +158,7 @@ static void add_notes(struct scenario *scenario)
         note(scenario, "%" PRId64 " micro-batches do not fill %" PRId64 " pipeline stages", plan->micro_batches,
              plan->pipeline);
     }
-    if (plan->zero_stage > 0 && plan->data * plan->context == 1) {
+    if (plan->zero_stage > 0 && plan->data * plan->context == 1 && plan->stage_replicas == NULL) {
         note(scenario, "parallel.zero_stage %" PRId64 " shards nothing with data 1", plan->zero_stage);
     }
 }

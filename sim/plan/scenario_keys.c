@@ -36,6 +36,10 @@ static const struct scenario_key KEYS[] = {
       "scheduler's)" },
     { "parallel.virtual_stages", "integer", "what the order needs, else 1", "model chunks of each device" },
     { "parallel.data", "integer", "gpus / (tensor x context x pipeline)", "data-parallel replicas" },
+    { "parallel.stage_replicas", "list of integers", "data of every stage",
+      "replicas of each stage, instead of data: [4, 2, 1]; tensor x their sum = gpus" },
+    { "parallel.replica_sharing", "deal | cut", "deal in asynchronous orders, else cut",
+      "stage_replicas: micro-batches in turns (PipeDream), or each cut over the replicas (DAPPLE)" },
     { "parallel.zero_stage", "0 to 3", "0", "ZeRO: 1 shards optimizer states, 2 gradients too, 3 weights too" },
     { "parallel.gradient_barrier", "before | after | none", "after",
       "what a stage waits for: before it reduces gradients, for all stages; after, for the norm of all; none: it "

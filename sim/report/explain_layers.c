@@ -31,7 +31,7 @@ enum status explain_build_graphs(struct explainer *e, struct error *error)
 {
     const struct scenario *scenario = e->from->scenario;
     int64_t last = last_position(e);
-    e->mixed = plan_is_mixed(&scenario->plan, &scenario->model);
+    e->mixed = plan_is_mixed(&scenario->plan, &scenario->model) || scenario->plan.stage_replicas != NULL;
     e->splits = arena_array(&e->to->arena, struct explain_split, e->mixed ? (size_t)last + 1 : 1);
     e->split_at = arena_array(&e->to->arena, uint32_t, (size_t)last + 1);
     if (e->splits == NULL || e->split_at == NULL) {
@@ -97,8 +97,10 @@ void explain_splits(struct explainer *e)
     if (!e->mixed) {
         return;
     }
+    bool deals = plan->stage_replicas != NULL && plan->replica_sharing == SHARING_DEAL;
     explain_value(e, "samples of a stage's micro-batch", (double)(plan->micro_batch * plan->data), NULL,
-                  "micro-batch x data; a layer of data degree d has 1/d of them on a GPU",
+                  deals ? "micro-batch x data; dealt whole to the replicas of a stage in turns"
+                        : "micro-batch x data; a layer of data degree d has 1/d of them on a GPU",
                   explain_text(e, "%" PRId64 " x %" PRId64, plan->micro_batch, plan->data), NULL);
     explain_table(e, "How the layers are split (what moves between them: sim/plan/plan_layers.h)", columns);
     int64_t last = last_position(e);
@@ -116,8 +118,7 @@ void explain_splits(struct explainer *e)
         explain_cell_number(e, (double)split->data);
         explain_cell_number(e, (double)split->zero_stage);
         explain_cell_text(e, split->data_consecutive ? "data" : "tensor");
-        int64_t samples = plan->micro_batch * plan->data / split->data;
-        explain_cell_number(e, (double)samples);
+        explain_cell_number(e, (double)plan_layer_samples(plan, split));
         explain_cell_number(e, graph->parameters);
         explain_cell_number(e, graph->saved_bytes_none);
         explain_cell_number(e, graph->saved_bytes_selective);

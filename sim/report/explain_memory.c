@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "sim/base/units.h"
+#include "sim/plan/plan_replicas.h"
 #include "sim/report/explain_internal.h"
 
 typedef long long wide; /* for printing */
@@ -51,19 +52,36 @@ void explain_model(struct explainer *e)
     }
 }
 
+static void explain_gpus(struct explainer *e)
+{
+    const struct plan *p = &e->from->scenario->plan;
+    bool own = p->stage_replicas != NULL;
+    explain_value(e, "GPUs", (double)plan_gpus(p), NULL,
+                  own ? "tensor x the replicas of all stages" : "tensor x context x pipeline x data",
+                  own ? explain_text(e, "%lld x %lld", (wide)p->tensor, (wide)(plan_gpus(p) / p->tensor))
+                      : explain_text(e, "%lld x %lld x %lld x %lld", (wide)p->tensor, (wide)p->context,
+                                     (wide)p->pipeline, (wide)p->data),
+                  NULL);
+    explain_value(e, own ? "micro-batches" : "micro-batches of a replica", (double)p->micro_batches, NULL,
+                  "global batch / (data x micro-batch)",
+                  explain_text(e, "%lld / (%lld x %lld)", (wide)p->global_batch, (wide)p->data, (wide)p->micro_batch),
+                  NULL);
+    for (int64_t s = 0; own && s < p->pipeline; s++) {
+        explain_value(e, explain_text(e, "replicas of stage %lld", (wide)s), (double)plan_stage_data(p, s), NULL,
+                      p->replica_sharing == SHARING_DEAL ? "micro-batch i runs on replica i mod r"
+                                                         : "each micro-batch is cut over them",
+                      NULL,
+                      p->replica_sharing == SHARING_DEAL ? "Narayanan et al., PipeDream, SOSP 2019"
+                                                         : "Fan et al., DAPPLE, PPoPP 2021");
+    }
+}
+
 void explain_plan(struct explainer *e)
 {
     const struct scenario *s = e->from->scenario;
     const struct plan *p = &s->plan;
     explain_section(e, "plan", "How the step is divided", NULL);
-    explain_value(e, "GPUs", (double)(p->tensor * p->context * p->pipeline * p->data), NULL,
-                  "tensor x context x pipeline x data",
-                  explain_text(e, "%lld x %lld x %lld x %lld", (wide)p->tensor, (wide)p->context, (wide)p->pipeline,
-                               (wide)p->data),
-                  NULL);
-    explain_value(
-        e, "micro-batches of a replica", (double)p->micro_batches, NULL, "global batch / (data x micro-batch)",
-        explain_text(e, "%lld / (%lld x %lld)", (wide)p->global_batch, (wide)p->data, (wide)p->micro_batch), NULL);
+    explain_gpus(e);
     explain_value(e, "tokens of a step", (double)(p->global_batch * p->sequence_length), NULL,
                   "global batch x sequence length",
                   explain_text(e, "%lld x %lld", (wide)p->global_batch, (wide)p->sequence_length), NULL);
@@ -308,7 +326,7 @@ static void closed_form(struct explainer *e)
         dtype_bytes(p->precision) != 2 || m->dropout <= 0 || m->attention_dropout <= 0) {
         return;
     }
-    int64_t samples = p->micro_batch * p->data / explain_split_at(e, 1)->data;
+    int64_t samples = plan_layer_samples(p, explain_split_at(e, 1));
     double s = (double)p->sequence_length, b = (double)samples, h = (double)m->hidden, a = (double)m->heads;
     double t = (double)explain_split_at(e, 1)->tensor, sbh = s * b * h, core = 5 * a * s / h;
     bool sp = p->sequence_parallel && t > 1;

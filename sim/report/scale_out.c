@@ -168,6 +168,12 @@ enum status scale_out_find(struct scale_out *out, const struct scenario *scenari
     double goodput = need->goodput != NULL ? need->goodput(need->context, scenario->cluster.gpus) : 1;
     double days = days_of(need, need->step_s, need->tokens_per_step, goodput);
     *out = (struct scale_out){ 0 };
+    if (scenario->plan.stage_replicas != NULL) {
+        static const char REASON[] = "stages with replicas of their own (parallel.stage_replicas) are not scaled out";
+        memcpy(out->grown.reason, REASON, sizeof REASON);
+        memcpy(out->kept.reason, REASON, sizeof REASON);
+        return STATUS_OK;
+    }
     TRY(find_grown(&out->grown, scenario, need, days, error));
     return find_kept(&out->kept, scenario, need, days, error);
 }

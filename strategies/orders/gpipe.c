@@ -15,9 +15,8 @@ static const struct parameter PARAMETERS[] = {
 
 static uint32_t build(const struct order_request *request, uint32_t stage, struct order_step *steps)
 {
-    (void)stage; /* every stage does the same */
     bool fifo = request->parameters.value[BACKWARD_ORDER] > 0.5;
-    uint32_t m = request->micro_batches, count = 0;
+    uint32_t m = order_share(request, stage), count = 0; /* every stage does the same */
     for (uint32_t i = 0; i < m; i++) {
         steps[count++] = (struct order_step){ STEP_FORWARD, 0, i };
     }
@@ -36,5 +35,6 @@ const struct pipeline_order order_gpipe = {
     .parameter_count = sizeof PARAMETERS / sizeof PARAMETERS[0],
     .virtual_stages = 1,
     .model_replicas = 1,
+    .deals = true,
     .build = build,
 };

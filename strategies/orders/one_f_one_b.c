@@ -31,23 +31,24 @@ uint32_t order_one_f_one_b(uint32_t micro_batches, uint32_t warm_up, struct orde
     return count;
 }
 
-static uint32_t build_in_flight(const struct order_request *request, uint32_t in_flight, struct order_step *steps)
+static uint32_t build_in_flight(const struct order_request *request, uint32_t micro_batches, uint32_t in_flight,
+                                struct order_step *steps)
 {
     uint32_t bound = (uint32_t)request->parameters.value[IN_FLIGHT_MAX];
     if (bound > 0 && in_flight > bound) {
         in_flight = bound;
     }
-    return order_one_f_one_b(request->micro_batches, in_flight - 1, steps);
+    return order_one_f_one_b(micro_batches, in_flight - 1, steps);
 }
 
 static uint32_t build_1f1b(const struct order_request *request, uint32_t stage, struct order_step *steps)
 {
-    return build_in_flight(request, request->stages - stage, steps);
+    return build_in_flight(request, order_share(request, stage), order_warm_up(request, stage) + 1, steps);
 }
 
 static uint32_t build_dapple_pb(const struct order_request *request, uint32_t stage, struct order_step *steps)
 {
-    return build_in_flight(request, 2 * (request->stages - stage) - 1, steps);
+    return build_in_flight(request, request->micro_batches, 2 * (request->stages - stage) - 1, steps);
 }
 
 const struct pipeline_order order_1f1b = {
@@ -59,6 +60,7 @@ const struct pipeline_order order_1f1b = {
     .parameter_count = sizeof PARAMETERS / sizeof PARAMETERS[0],
     .virtual_stages = 1,
     .model_replicas = 1,
+    .deals = true,
     .build = build_1f1b,
 };
 

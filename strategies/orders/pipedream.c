@@ -20,14 +20,36 @@ static const struct parameter PARAMETERS[] = {
 
 static uint32_t build(const struct order_request *request, uint32_t stage, struct order_step *steps)
 {
-    return order_one_f_one_b(request->micro_batches, request->stages - stage - 1, steps);
+    return order_one_f_one_b(order_share(request, stage), order_warm_up(request, stage), steps);
 }
 
 /* Stage s has made i updates when it runs forward i + p-1-s. Without vertical sync that forward takes version i, and those in flight have taken the p-1-s before it. With it the forward takes what the
- * first stage had, version i+p-1-s - (p-1) = i - s, and the oldest in flight has i - (p-1): p versions everywhere, up to the newest. */
+ * first stage had, version i+p-1-s - (p-1) = i - s, and the oldest in flight has i - (p-1): p versions everywhere, up to the newest.
+ * Replicas of a stage update together, each after one micro-batch of its own: a replica keeps what its own micro-batches in flight took. */
 static uint32_t stashed_versions(const struct order_request *request, uint32_t stage)
 {
-    return request->parameters.value[VERTICAL_SYNC] > 0.5 ? request->stages : request->stages - stage;
+    return request->parameters.value[VERTICAL_SYNC] > 0.5 ? request->stages : order_warm_up(request, stage) + 1;
+}
+
+static bool unequal(const struct order_request *request)
+{
+    for (uint32_t s = 1; s < request->stages; s++) {
+        if (order_replicas(request, s) != order_replicas(request, 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum status check_pipedream(const struct order_request *request, struct error *error)
+{
+    if (request->parameters.value[VERTICAL_SYNC] > 0.5 && unequal(request)) {
+        return error_set(error, STATUS_BAD_INPUT,
+                         "vertical_sync with stages of different replicas: a stage updates once for as many "
+                         "micro-batches as it has replicas, so no version of one stage is another's; leave "
+                         "vertical_sync out, or give every stage as many replicas");
+    }
+    return STATUS_OK;
 }
 
 static uint32_t two_versions(const struct order_request *request, uint32_t stage)
@@ -39,12 +61,12 @@ static uint32_t two_versions(const struct order_request *request, uint32_t stage
 
 static enum status check_2bw(const struct order_request *request, struct error *error)
 {
-    if (request->micro_batches < request->stages) {
-        return error_set(
-            error, STATUS_BAD_INPUT,
-            "%u micro-batches in %u stages: pipedream-2bw needs at least as many micro-batches as stages, or "
-            "two versions are not enough; the nearest is %u",
-            request->micro_batches, request->stages, request->stages);
+    uint32_t replicas = order_replicas(request, 0), in_flight = (order_warm_up(request, 0) + 1) * replicas;
+    if (request->micro_batches < in_flight) {
+        return error_set(error, STATUS_BAD_INPUT,
+                         "%u micro-batches in %u stages: pipedream-2bw needs at least as many micro-batches as %s, or "
+                         "two versions are not enough; the nearest is %u",
+                         request->micro_batches, request->stages, replicas > 1 ? "are in flight" : "stages", in_flight);
     }
     return STATUS_OK;
 }
@@ -59,6 +81,8 @@ const struct pipeline_order order_pipedream = {
     .asynchronous = true,
     .virtual_stages = 1,
     .model_replicas = 1,
+    .deals = true,
+    .check = check_pipedream,
     .build = build,
     .weight_versions = stashed_versions,
 };
@@ -72,6 +96,7 @@ const struct pipeline_order order_pipedream_2bw = {
     .accumulates = true,
     .virtual_stages = 1,
     .model_replicas = 1,
+    .deals = true,
     .check = check_2bw,
     .build = build,
     .weight_versions = two_versions,

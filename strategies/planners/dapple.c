@@ -43,12 +43,65 @@ static enum status partition(const struct pipeline_case *c, struct pipeline_spli
     return STATUS_OK;
 }
 
+/* A micro-batch of `times` of the scenario's, cut by stages of any replicas that divide its samples. What crosses a cut crosses it on one link: the narrower stage may have no more. */
+static enum status try_times(const struct pipeline_case *c, int64_t workers, int64_t times, struct pipeline_free *best,
+                             struct arena *arena, struct error *error)
+{
+    const struct plan *base = &c->scenario->plan;
+    struct profile_layer *layers = arena_array(arena, struct profile_layer, c->profile->count);
+    if (layers == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
+    }
+    for (uint32_t i = 0; i < c->profile->count; i++) {
+        layers[i] = c->profile->layers[i];
+        layers[i].forward_s *= (double)times;
+        layers[i].backward_s *= (double)times;
+        layers[i].activation_bytes *= (double)times;
+    }
+    const struct pipeline_profile shared = { c->profile->name, layers, c->profile->count };
+    int64_t micro_batch = base->micro_batch * times, micro_batches = base->global_batch / micro_batch;
+    const struct dapple_request request = { .profile = &shared,
+                                            .workers = (uint32_t)workers,
+                                            .micro_batches = (uint32_t)micro_batches,
+                                            .transfer_bytes_per_s = c->transfer_bytes_per_s,
+                                            .reduce_bytes_per_s = c->reduce_bytes_per_s,
+                                            .shared = (uint32_t)micro_batch };
+    struct dapple_answer answer;
+    struct error limit = { 0 };
+    enum status status = dapple_search(&request, &answer, arena, &limit);
+    if (status != STATUS_OK) { /* too large a search: the depths remain */
+        return status == STATUS_NO_MEMORY ? error_set(error, status, "%s", limit.message) : STATUS_OK;
+    }
+    if (answer.found && (!best->found || answer.length_s < best->step_s)) {
+        *best = (struct pipeline_free){ true, answer.split, SHARING_CUT, micro_batch, micro_batches, answer.length_s };
+    }
+    return STATUS_OK;
+}
+
+static enum status partition_free(const struct pipeline_case *c, int64_t workers, struct pipeline_free *best,
+                                  struct arena *arena, struct error *error)
+{
+    const struct plan *base = &c->scenario->plan;
+    for (int64_t times = 1; times <= workers; times++) {
+        if (base->global_batch % (base->micro_batch * times) == 0) {
+            TRY(try_times(c, workers, times, best, arena, error));
+        }
+    }
+    return STATUS_OK;
+}
+
 static const char COST_MODEL[] =
     "DAPPLE's analytic length: block (M - 1) + total + transfers + reductions that no later "
     "stage hides; total counts a micro-batch as if one device ran it";
 static const struct pipeline_rule RULES[] = {
-    [ORDER_PA] = { .order = "1f1b", .cost_model = COST_MODEL, .partition = partition },
-    [ORDER_PB] = { .order = "dapple-pb", .cost_model = COST_MODEL, .partition = partition },
+    [ORDER_PA] = { .order = "1f1b",
+                   .cost_model = COST_MODEL,
+                   .partition = partition,
+                   .partition_free = partition_free },
+    [ORDER_PB] = { .order = "dapple-pb",
+                   .cost_model = COST_MODEL,
+                   .partition = partition,
+                   .partition_free = partition_free },
 };
 
 static enum status search(const struct planner_request *request, struct planner_answer *answer, struct error *error)

@@ -118,7 +118,8 @@ static enum status extend(struct search *search, uint32_t parent, uint32_t index
         bool last = end == count;
         for (uint32_t r = last ? left : least; r >= least && r <= most; r++) {
             double time = compute / r;
-            if (time > search->block_s || (!last && r == left)) {
+            bool uneven = request->shared > 0 && request->shared % r != 0;
+            if (uneven || time > search->block_s || (!last && r == left)) {
                 continue;
             }
             struct label label = from;

@@ -22,6 +22,7 @@ struct dapple_request {
     uint32_t replicas; /* 0: any number a stage; else this many on each (workers is a multiple) */
     /* Copies of the whole pipeline, each with micro-batches of its own: r is then replicas * copies in AR. 0: one. */
     uint32_t copies;
+    uint32_t shared; /* > 0: the replicas of every stage divide it (samples of a micro-batch that they cut); 0: any */
 };
 
 struct dapple_answer {

@@ -1,4 +1,6 @@
 /* Planner `pipedream`: PipeDream's dynamic programme (pipedream_search.h) on the scenario's own profile. */
+#include <math.h>
+
 #include "sim/base/check.h"
 #include "strategies/planners/pipedream_search.h"
 #include "strategies/planners/pipeline_profile_plans.h"
@@ -27,12 +29,16 @@ static const struct parameter PARAMETERS[] = {
                   .help = "how plans run: 1f1b with a flush, or as PipeDream does, without one" },
 };
 
+/* `replicas` 0: any number, so the slower of what goes between stages and among replicas counts. */
 static struct pipedream_request request_of(const struct pipeline_case *c, int64_t workers, int64_t replicas)
 {
+    double slower = fmin(c->transfer_bytes_per_s, c->reduce_bytes_per_s);
     return (struct pipedream_request){
         .profile = c->profile,
         .workers = (uint32_t)workers,
-        .bandwidth_bytes_per_s = c->replicas > 1 ? c->reduce_bytes_per_s : c->transfer_bytes_per_s,
+        .bandwidth_bytes_per_s = replicas == 0     ? slower
+                                 : c->replicas > 1 ? c->reduce_bytes_per_s
+                                                   : c->transfer_bytes_per_s,
         .memory_bytes = c->parameters->value[P_MEMORY_TEST] > 0.5 ? c->budget_bytes : 0,
         .compression = c->parameters->value[P_COMPRESSION],
         .replicas = (uint32_t)replicas,
@@ -43,6 +49,27 @@ static struct pipedream_request request_of(const struct pipeline_case *c, int64_
 static double step_of(const struct pipeline_case *c, double bottleneck_s)
 {
     return bottleneck_s * (double)(c->micro_batches * c->replicas);
+}
+
+static enum status partition_free(const struct pipeline_case *c, int64_t workers, struct pipeline_free *best,
+                                  struct arena *arena, struct error *error)
+{
+    const struct plan *base = &c->scenario->plan;
+    struct pipedream_request request = request_of(c, workers, 0);
+    struct pipedream_answer answer;
+    best->micro_batch = base->micro_batch;
+    best->micro_batches = base->global_batch / base->micro_batch;
+    best->sharing = SHARING_DEAL;
+    request.shared = (uint32_t)best->micro_batches;
+    struct error limit = { 0 };
+    enum status status = pipedream_search(&request, &answer, arena, &limit);
+    if (status != STATUS_OK) { /* too large a search: the depths remain */
+        return status == STATUS_NO_MEMORY ? error_set(error, status, "%s", limit.message) : STATUS_OK;
+    }
+    best->found = answer.found;
+    best->split = answer.split;
+    best->step_s = answer.bottleneck_s * (double)best->micro_batches;
+    return STATUS_OK;
 }
 
 static enum status partition(const struct pipeline_case *c, struct pipeline_split *split, double *step_s, bool *found,
@@ -57,24 +84,39 @@ static enum status partition(const struct pipeline_case *c, struct pipeline_spli
     return STATUS_OK;
 }
 
-/* What the programme would choose were replicas free. */
+/* What the programme would choose were the micro-batches of a step no bound. */
 static enum status remark(const struct pipeline_case *c, int64_t workers, const char **note, struct arena *arena,
                           struct error *error)
 {
     const struct pipedream_request request = request_of(c, workers, 0);
+    int64_t micro_batches = c->scenario->plan.global_batch / c->scenario->plan.micro_batch, wanted = 1;
     struct pipedream_answer answer;
     struct error limit = { 0 };
     enum status status = pipedream_search(&request, &answer, arena, &limit);
     if (status != STATUS_OK || !answer.found) {
         return status == STATUS_NO_MEMORY ? error_set(error, status, "%s", limit.message) : STATUS_OK;
     }
-    *note =
-        arena_printf(arena,
-                     "with any number of replicas a stage (which a memwall plan cannot say; plan --profile can) the "
-                     "programme takes %u "
-                     "stage%s, the first of %u layers on %u replicas: %.6g s a step by its own rule",
-                     answer.split.stage_count, answer.split.stage_count == 1 ? "" : "s", answer.split.stages[0].count,
-                     answer.split.stages[0].replicas, step_of(c, answer.bottleneck_s));
+    for (uint32_t i = 0; i < answer.split.stage_count && wanted <= PLAN_BATCH_MAX; i++) {
+        int64_t a = wanted, b = answer.split.stages[i].replicas;
+        while (b != 0) {
+            int64_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        wanted = wanted / a * answer.split.stages[i].replicas;
+    }
+    if (micro_batches % wanted == 0 || wanted > PLAN_BATCH_MAX) {
+        return STATUS_OK;
+    }
+    *note = arena_printf(
+        arena,
+        "were replicas free to be no divisors of the %lld micro-batches of a step, the programme would take %u "
+        "stage%s, the first of %u layers on %u replicas (plan --profile draws it): %.6g s a step by its own rule; "
+        "micro-batches in multiples "
+        "of %lld would let it",
+        (long long)micro_batches, answer.split.stage_count, answer.split.stage_count == 1 ? "" : "s",
+        answer.split.stages[0].count, answer.split.stages[0].replicas, answer.bottleneck_s * (double)micro_batches,
+        (long long)wanted);
     return *note == NULL ? error_set(error, STATUS_NO_MEMORY, "out of memory planning") : STATUS_OK;
 }
 
@@ -85,6 +127,7 @@ static enum status search(const struct planner_request *request, struct planner_
         .cost_model = "PipeDream's: the slowest stage, (compute + 4 (r - 1) W / (bandwidth r)) / r a minibatch, no "
                       "fill or drain",
         .partition = partition,
+        .partition_free = partition_free,
         .remark = remark,
     };
     return pipeline_plans_search(request, answer, &rule, error);

@@ -64,6 +64,9 @@ static double transfer_s(const struct search *search, uint32_t first, uint32_t l
 
 static void improve(const struct search *search, uint32_t first, uint32_t last, uint32_t workers, uint32_t replicas)
 {
+    if (search->request->shared > 0 && search->request->shared % replicas != 0) {
+        return;
+    }
     const struct profile_sum *from = &search->before[first], *to = &search->before[last + 1];
     double cost = stage_s(search->request, to->compute_s - from->compute_s, to->parameter_bytes - from->parameter_bytes,
                           replicas);

@@ -22,6 +22,7 @@ struct pipedream_request {
     double memory_bytes;          /* 0: no test */
     double compression;           /* 0: transfers do not count */
     uint32_t replicas;            /* 0: any number a stage; else this many on each (workers is a multiple) */
+    uint32_t shared; /* > 0: the replicas of every stage divide it (micro-batches of a step that they deal); 0: any */
 };
 
 struct pipedream_answer {

@@ -17,6 +17,9 @@ static const double UNUSED_BYTES_PER_S = 1e15;
 struct candidate {
     struct pipeline_case at;
     struct pipeline_split split;
+    bool own; /* stages have replicas of their own: sharing, micro_batch; at.replicas is 1 */
+    enum replica_sharing sharing;
+    int64_t micro_batch;
     double model_step_s;
     struct plan plan;
     const char *note;
@@ -73,13 +76,19 @@ static enum status make_plan(const struct work *work, struct candidate *candidat
     plan->data = candidate->at.replicas;
     plan->virtual_stages = 1;
     plan->micro_batches = candidate->at.micro_batches;
+    plan->micro_batch = candidate->micro_batch;
+    plan->replica_sharing = candidate->sharing;
     plan_order_use(plan, order);
     plan->stage_layers = arena_array(arena, int64_t, candidate->split.stage_count);
-    if (plan->stage_layers == NULL) {
+    plan->stage_replicas = candidate->own ? arena_array(arena, uint32_t, candidate->split.stage_count) : NULL;
+    if (plan->stage_layers == NULL || (candidate->own && plan->stage_replicas == NULL)) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
     }
     for (uint32_t i = 0; i < candidate->split.stage_count; i++) {
         plan->stage_layers[i] = candidate->split.stages[i].count;
+        if (candidate->own) {
+            plan->stage_replicas[i] = candidate->split.stages[i].replicas;
+        }
     }
     return STATUS_OK;
 }
@@ -107,7 +116,8 @@ static enum status add_depth(struct work *work, int64_t pipeline, struct error *
                                              .pipeline = pipeline,
                                              .replicas = replicas,
                                              .micro_batches = base->global_batch / unit,
-                                             .budget_bytes = work->request->budgets_bytes[0] } };
+                                             .budget_bytes = work->request->budgets_bytes[0] },
+                                     .micro_batch = base->micro_batch };
     TRY(find_bandwidths(&candidate->at, error));
     TRY(work->rule->partition(&candidate->at, &candidate->split, &candidate->model_step_s, &found, &work->answer->arena,
                               error));
@@ -128,6 +138,59 @@ static enum status add_depth(struct work *work, int64_t pipeline, struct error *
     return STATUS_OK;
 }
 
+/* Whether the split is none of a depth: some stage has other replicas than the first. */
+static bool is_uneven(const struct pipeline_split *split)
+{
+    for (uint32_t i = 1; i < split->stage_count; i++) {
+        if (split->stages[i].replicas != split->stages[0].replicas) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The plan whose stages have replicas of their own, where the rule has one, it is none of the depths, and it is allowed. */
+static enum status add_free(struct work *work, struct error *error)
+{
+    const struct scenario *scenario = work->request->scenario;
+    struct candidate *candidate = &work->candidates[work->count];
+    struct pipeline_free best = { 0 };
+    struct error refusal = { 0 };
+    if (work->rule->partition_free == NULL || work->workers < 3 || work->count == CASES_MAX ||
+        scenario->plan.global_batch % scenario->plan.micro_batch != 0) {
+        return STATUS_OK;
+    }
+    *candidate = (struct candidate){ .at = { .scenario = scenario,
+                                             .parameters = &work->request->parameters,
+                                             .profile = &work->profile,
+                                             .pieces = work->pieces,
+                                             .pipeline = 2,
+                                             .replicas = work->workers / 2,
+                                             .budget_bytes = work->request->budgets_bytes[0] },
+                                     .own = true };
+    TRY(find_bandwidths(&candidate->at, error));
+    TRY(work->rule->partition_free(&candidate->at, work->workers, &best, &work->answer->arena, error));
+    work->answer->screened++;
+    work->answer->configurations++;
+    if (!best.found || !is_uneven(&best.split)) {
+        return STATUS_OK;
+    }
+    candidate->at.pipeline = best.split.stage_count;
+    candidate->at.replicas = 1;
+    candidate->at.micro_batches = best.micro_batches;
+    candidate->split = best.split;
+    candidate->sharing = best.sharing;
+    candidate->micro_batch = best.micro_batch;
+    candidate->model_step_s = best.step_s;
+    TRY(make_plan(work, candidate, error));
+    if (plan_check(&candidate->plan, &scenario->model, &refusal) != STATUS_OK) {
+        work->answer->refused++; /* of a policy, say, that takes equal stages: the depths remain */
+        return STATUS_OK;
+    }
+    work->count++;
+    return STATUS_OK;
+}
+
 static enum status list_depths(struct work *work, struct error *error)
 {
     const struct scenario *scenario = work->request->scenario;
@@ -139,6 +202,7 @@ static enum status list_depths(struct work *work, struct error *error)
             TRY(add_depth(work, p, error));
         }
     }
+    TRY(add_free(work, error));
     return work->count > 0
                ? STATUS_OK
                : error_at(error, STATUS_BAD_INPUT, NULL, "$.training",
@@ -176,15 +240,22 @@ static enum status fill_choice(const struct work *work, const struct candidate *
     for (uint32_t i = 0; i < choice->stage_count; i++) {
         const struct pipeline_stage *stage = &candidate->split.stages[i];
         struct profile_sum sum = pipeline_profile_sum(&work->profile, stage->first, stage->count);
-        int64_t in_flight = candidate->at.pipeline - (int64_t)i;
-        if (in_flight > candidate->at.micro_batches) {
-            in_flight = candidate->at.micro_batches;
+        /* of one device: its part of a micro-batch of the profile, and how often it runs one */
+        double part = candidate->own && candidate->sharing == SHARING_CUT
+                          ? (double)candidate->micro_batch / (double)stage->replicas /
+                                (double)work->request->scenario->plan.micro_batch
+                          : 1;
+        double turns = candidate->own && candidate->sharing == SHARING_DEAL ? stage->replicas : 1;
+        const struct order_request asked = plan_order_request(&candidate->plan);
+        int64_t in_flight = order_warm_up(&asked, i) + 1;
+        if (in_flight > order_share(&asked, i)) {
+            in_flight = order_share(&asked, i);
         }
         const struct software *software = &work->request->scenario->software;
         double states = sum.parameter_bytes / software->reduce_bytes * software_state_bytes(software);
-        double memory = (double)in_flight * sum.saved_bytes + states;
+        double memory = (double)in_flight * part * sum.saved_bytes + states;
         choice->stages[i] = (struct planner_stage){ .layers = stage->count,
-                                                    .time_s = sum.compute_s,
+                                                    .time_s = sum.compute_s * part / turns,
                                                     .memory_bytes = memory,
                                                     .leftover_bytes = candidate->at.budget_bytes - memory };
     }
@@ -209,14 +280,36 @@ static uint32_t rank_fitting(const struct work *work, double budget_bytes, uint3
     return count;
 }
 
+/* "2 replicas", or "15,1 replicas (micro-batches dealt in turns)". */
+enum { REPLICAS_TEXT_BYTES = 256 };
+static const char *replicas_text(const struct candidate *candidate, char text[REPLICAS_TEXT_BYTES])
+{
+    size_t length = 0;
+    if (!candidate->own) {
+        snprintf(text, REPLICAS_TEXT_BYTES, "%lld replicas", (long long)candidate->at.replicas);
+        return text;
+    }
+    for (uint32_t i = 0; i < candidate->split.stage_count; i++) {
+        if (length + 64 > REPLICAS_TEXT_BYTES) {
+            length += (size_t)snprintf(text + length, REPLICAS_TEXT_BYTES - length, ",..");
+            break;
+        }
+        length += (size_t)snprintf(text + length, REPLICAS_TEXT_BYTES - length, "%s%u", i > 0 ? "," : "",
+                                   candidate->split.stages[i].replicas);
+    }
+    snprintf(text + length, REPLICAS_TEXT_BYTES - length, " replicas (micro-batches %s)",
+             candidate->sharing == SHARING_DEAL ? "dealt in turns" : "cut over them");
+    return text;
+}
+
 static enum status explain(const struct work *work, struct planner_result *result, const uint32_t *ranked,
                            uint32_t count, struct error *error)
 {
     const struct candidate *best = &work->candidates[ranked[0]];
-    TRY(planner_reason(work->answer, result, error,
-                       "%lld stages of %lld replicas: %.6g s a step by the planner's own rule, %.6g s simulated",
-                       (long long)best->at.pipeline, (long long)best->at.replicas, best->model_step_s,
-                       best->result.step_time_s));
+    char replicas[REPLICAS_TEXT_BYTES];
+    TRY(planner_reason(
+        work->answer, result, error, "%lld stages of %s: %.6g s a step by the planner's own rule, %.6g s simulated",
+        (long long)best->at.pipeline, replicas_text(best, replicas), best->model_step_s, best->result.step_time_s));
     if (best->note != NULL) {
         TRY(planner_reason(work->answer, result, error, "%s", best->note));
     }
@@ -224,8 +317,9 @@ static enum status explain(const struct work *work, struct planner_result *resul
         const struct candidate *other = &work->candidates[ranked[i]];
         if (other->result.step_time_s < best->result.step_time_s) {
             TRY(planner_reason(work->answer, result, error,
-                               "the simulator prefers %lld stages: %.6g s instead of %.6g s",
-                               (long long)other->at.pipeline, other->result.step_time_s, best->result.step_time_s));
+                               "the simulator prefers %lld stages of %s: %.6g s instead of %.6g s",
+                               (long long)other->at.pipeline, replicas_text(other, replicas), other->result.step_time_s,
+                               best->result.step_time_s));
             break;
         }
     }

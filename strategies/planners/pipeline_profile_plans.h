@@ -1,8 +1,8 @@
 /* What the planners `pipedream`, `dapple` and `hippie` share: for each pipeline depth that divides the scenario's GPUs a partition by the planner's own rule, all of them simulated, and an
  * answer for each budget.
  *
- * A memwall plan has as many replicas on every stage, so each depth is searched with its own number of replicas; tensor and context degree, ZeRO stage, micro-batch and memory policy are the
- * scenario's. */
+ * Each depth is searched with as many replicas on every stage; beside these, a rule may offer one plan whose stages have replicas of their own (sim/plan/plan_replicas.h). Tensor and context
+ * degree, ZeRO stage and memory policy are the scenario's, and so is the micro-batch, unless replicas cut one together. */
 #ifndef MEMWALL_STRATEGIES_PLANNERS_PIPELINE_PROFILE_PLANS_H
 #define MEMWALL_STRATEGIES_PLANNERS_PIPELINE_PROFILE_PLANS_H
 
@@ -22,6 +22,15 @@ struct pipeline_case {
     double margin_bytes; /* by which a plan of `adjust` was found to need more than it thought */
 };
 
+/* A plan whose stages may have any number of replicas. */
+struct pipeline_free {
+    bool found;
+    struct pipeline_split split;
+    enum replica_sharing sharing;
+    int64_t micro_batch, micro_batches; /* of the plan */
+    double step_s;                      /* by the rule's cost model */
+};
+
 /* A planner's rule. `split` and text live in `arena`. */
 struct pipeline_rule {
     const char *order;      /* pipeline order of the plans */
@@ -30,6 +39,9 @@ struct pipeline_rule {
     /* pipeline stages of `replicas` each, and the step by the rule's cost model; `*found` false: none. */
     enum status (*partition)(const struct pipeline_case *c, struct pipeline_split *split, double *step_s, bool *found,
                              struct arena *arena, struct error *error);
+    /* The best where each stage has replicas of its own, `workers` together; `c`: bandwidths between two halves of them. NULL: the rule knows none. */
+    enum status (*partition_free)(const struct pipeline_case *c, int64_t workers, struct pipeline_free *best,
+                                  struct arena *arena, struct error *error);
     /* Change the plan (recompute marks) so that it fits budget - margin; `*note`: a sentence about it, or left NULL. Asked again with a larger margin when the simulation needs more. NULL:
      * nothing to change. */
     enum status (*adjust)(const struct pipeline_case *c, const struct pipeline_split *split, struct plan *plan,

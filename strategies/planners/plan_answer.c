@@ -5,6 +5,7 @@
 
 #include "sim/base/json_write.h"
 #include "sim/base/units.h"
+#include "sim/plan/plan_replicas.h"
 
 static const char *parameter_word(const struct plan_answer_input *input, const char *name)
 {
@@ -82,7 +83,8 @@ static void print_plan_degrees(struct json_writer *w, const struct planner_choic
     const struct plan_layer of_plan = { .tensor = plan->tensor, .data = plan->data, .zero_stage = plan->zero_stage };
     const struct plan_layer *first = plan->layers != NULL ? &plan->layers[0] : &of_plan;
     print_degree(w, "tensor", tensor, first->tensor);
-    print_degree(w, "data", tensor, first->data);
+    print_degree(w, "data", tensor || plan->stage_replicas != NULL, first->data);
+    plan_replicas_print(plan, w);
     print_degree(w, "micro_batch", tensor, plan->micro_batch * plan->data / first->data);
     jw_int(w, "micro_batches", plan->micro_batches);
     jw_int(w, "virtual_stages", plan->virtual_stages);

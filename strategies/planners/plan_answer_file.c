@@ -9,6 +9,7 @@
 #include "sim/base/check.h"
 #include "sim/base/json.h"
 #include "sim/base/json_write.h"
+#include "sim/plan/plan_replicas.h"
 #include "strategies/planners/plan_answer.h"
 
 enum { PLAN_FILE_BYTES_MAX = 4 << 20 };
@@ -202,9 +203,12 @@ static enum status check_gpus(const struct scenario *scenario, const struct plan
                               struct error *error)
 {
     struct json at;
-    int64_t gpus = plan->tensor * plan->context * plan->pipeline * plan->data;
+    int64_t gpus = plan_gpus(plan);
     if (gpus == (int64_t)scenario->cluster.gpus) {
         return STATUS_OK;
+    }
+    if (plan->stage_replicas != NULL) {
+        return plan_replicas_check_gpus(plan, (int64_t)scenario->cluster.gpus, error);
     }
     TRY(json_any_optional(root, "parallel", &at, error));
     return json_error(at.node != NULL ? &at : root, error,

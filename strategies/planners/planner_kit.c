@@ -9,6 +9,7 @@
 #include "sim/base/units.h"
 #include "sim/plan/plan_layers.h"
 #include "sim/plan/plan_moves.h"
+#include "sim/plan/plan_replicas.h"
 #include "strategies/planners/planner.h"
 #include "strategies/registry.h"
 
@@ -45,6 +46,11 @@ static enum status check_layers(const struct planner_request *request, struct er
         return error_at(error, STATUS_BAD_INPUT, NULL, "$.plan",
                         "the scenario places its stages or moves tensors already, and a planner chooses that: leave "
                         "plan.moves and plan.stage_places out, or run the scenario as it is");
+    }
+    if (request->scenario->plan.stage_replicas != NULL) {
+        return error_at(error, STATUS_BAD_INPUT, NULL, "$.parallel.stage_replicas",
+                        "the scenario says the replicas of its stages already, and a planner chooses that: leave the "
+                        "key out, or run the scenario as it is");
     }
     if (!plan_is_mixed(&request->scenario->plan, &request->scenario->model)) {
         return STATUS_OK;
@@ -169,6 +175,7 @@ enum status planner_copy_plan(struct plan *copy, const struct plan *plan, const 
         }
         memcpy(copy->layers, plan->layers, layers * sizeof *copy->layers);
     }
+    TRY(plan_replicas_copy(copy, plan, arena, error));
     return plan_moves_copy(copy, plan, arena, error);
 }
 
@@ -195,6 +202,12 @@ enum status planner_label_layers(struct planner_choice *choice, const struct mod
     }
     for (uint32_t i = 0; i < choice->layer_count; i++) {
         choice->layers[i] = labels[plan->recompute[i]];
+        if (plan->stage_replicas != NULL) {
+            choice->layers[i] = arena_printf(arena, "%" PRId64 "-%" PRId64 "-%" PRId64 "%s%s", plan->pipeline,
+                                             plan->tensor, plan_stage_data(plan, plan_stage_of_layer(plan, i)),
+                                             plan->zero_stage >= 3 ? "f" : "", suffix[plan->recompute[i]]);
+            TRY(choice->layers[i] != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "out of memory planning"));
+        }
     }
     return STATUS_OK;
 }
