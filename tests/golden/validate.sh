@@ -53,6 +53,14 @@ holds "^  sim "
 holds "^  host  not usable"
 holds "^  cuda  not built"
 
+# One whose peaks are impossible: compared, told, and no success.
+cp "$(dirname "$binary")/tests/exec_faulty.so" "$folder/memwall_exec_host.so"
+"$folder/memwall" validate "$folder/tiny.json" --json >"$folder/out" 2>"$folder/err"
+[ $? = 3 ]
+expect "exit 3 for an impossible peak" $?
+complains "measured peaks of 1 of [0-9]* spaces are such as no timing of this schedule gives"
+holds '"memory_possible": false'
+
 run 2 validate "$folder/unfit.json" --executor sim --json
 holds '"fits": false'
 holds '"reason": "does not fit'
