@@ -265,7 +265,8 @@ static enum opcode collective_opcode(enum collective_kind kind)
 }
 
 /* On a machine of threads a collective alone in a loop finds its threads awake and its data in the caches; in a step each waits for kernels of its rank, which leave other things there, and the ranks come one after
- * the other. So they do here: behind a product that goes through more than a core's own cache, and for one rank after the other behind a further, short one. */
+ * the other. So they do here: behind a product that goes through more than a core's own cache, and for one rank after the other behind a further, short one. A collective stands in the queue of the products, as those
+ * of tensor parallel layers do: who comes last begins it at once, and the others have to be woken. */
 enum { AWAITED_SIZE = 384, LATE_SIZE = 160 };
 
 static uint32_t square_product(struct making *m, uint32_t compute, uint64_t size, uint32_t before)
@@ -346,8 +347,10 @@ static void make_collectives(struct making *m)
     for (uint32_t rank = 0; rank < ranks; rank++) {
         uint32_t space = device_space(m, rank);
         open_rank(m, rank);
-        uint32_t queue = builder_queue(m->builder, pair ? QUEUE_P2P : QUEUE_COMM, pair ? "pair" : "collectives");
         uint32_t compute = m->options->on_host ? builder_queue(m->builder, QUEUE_COMPUTE, "compute") : SCHED_NONE;
+        uint32_t queue = pair                    ? builder_queue(m->builder, QUEUE_P2P, "pair")
+                         : compute != SCHED_NONE ? compute
+                                                 : builder_queue(m->builder, QUEUE_COMM, "collectives");
         for (uint32_t i = 0, at = 0; i < m->point_count; at += m->repeats[i++]) {
             collective_series(m, i, rank, queue, compute, space, matches + at);
         }
