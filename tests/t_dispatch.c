@@ -2,6 +2,7 @@
 #include "tests/dispatch_run.h"
 #include "tests/engine_run.h"
 #include "tests/schedule_gen.h"
+#include "validate/dispatch/dispatch_internal.h"
 
 enum { SEEDS = 60 };
 
@@ -443,6 +444,38 @@ static void test_local_ranks(void)
     }
 }
 
-TEST_MAIN(TEST(test_random_roomy), TEST(test_random_tight), TEST(test_peaks), TEST(test_outcomes_of_chains),
-          TEST(test_deadlocks), TEST(test_start_does_not_fit), TEST(test_memory_waits), TEST(test_fences),
-          TEST(test_matches), TEST(test_steps), TEST(test_local_ranks))
+/* -- who is woken first -- */
+
+static void test_wakes(void)
+{
+    static const uint32_t RANKS[] = { 0, 1, 1, 0, 2 };
+    static const uint32_t NO_RANK[] = { 4, 3, 2, 1, 0 }, OF_1[] = { 4, 3, 0 }, OF_0[] = { 4, 2, 1 };
+    static const struct {
+        uint32_t rank, first_count;
+        const uint32_t *first; /* then those of the rank, in any order */
+    } cases[] = { { SCHED_NONE, 5, NO_RANK }, { 1, 3, OF_1 }, { 0, 3, OF_0 } };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct queue_state queues[5] = { 0 };
+        struct dispatch d = { .queues = queues };
+        uint32_t list = SCHED_NONE, count = 0;
+        for (uint32_t i = 0; i < 5; i++) {
+            queues[i].rank = RANKS[i];
+            queues[i].next_wake = list;
+            list = i;
+        }
+        for (list = dispatch_order_wakes(&d, list, cases[c].rank); list != SCHED_NONE && count < 6; count++) {
+            if (count < cases[c].first_count) {
+                EXPECT_INT(list, cases[c].first[count]);
+            } else {
+                EXPECT_INT(RANKS[list], cases[c].rank);
+            }
+            list = queues[list].next_wake;
+        }
+        EXPECT_INT(count, 5);
+    }
+    EXPECT_INT(dispatch_order_wakes(&(struct dispatch){ 0 }, SCHED_NONE, 0), SCHED_NONE);
+}
+
+TEST_MAIN(TEST(test_wakes), TEST(test_random_roomy), TEST(test_random_tight), TEST(test_peaks),
+          TEST(test_outcomes_of_chains), TEST(test_deadlocks), TEST(test_start_does_not_fit), TEST(test_memory_waits),
+          TEST(test_fences), TEST(test_matches), TEST(test_steps), TEST(test_local_ranks))

@@ -400,8 +400,33 @@ static void test_errors(void)
         unlink(path);
         EXPECT(draft_write(draft, path, &error) != STATUS_OK);
         EXPECT_PART(error_text(&error, text, sizeof text), cases[i].part);
+        if (i == 7) {
+            EXPECT_PART(text, "is not written");
+        }
         EXPECT(!file_exists(path));
         draft_free(draft);
+    }
+}
+
+static void test_names(void)
+{
+    static const struct {
+        const char *name, *part; /* NULL: allowed */
+    } cases[] = {
+        { "here", NULL },
+        { "Rechner \xc3\xa4 \xf0\x9f\x98\x80 \xc2\xa0", NULL },
+        { "", "1 to 63 bytes, found 0" },
+        { "0123456789012345678901234567890123456789012345678901234567890123", "found 64" },
+        { "a\tb", "byte 2 is 0x09, of a control character" },
+        { "a\x7f", "byte 2 is 0x7f" },
+        { "ab\xc2\x9f", "byte 3 is 0xc2, of a control character" },
+        { "\xc3", "byte 1 is 0xc3, which is no UTF-8" },
+        { "a\xed\xa0\x80", "byte 2 is 0xed, which is no UTF-8" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error error = { 0 };
+        EXPECT_INT(draft_check_name(cases[i].name, &error), cases[i].part == NULL ? STATUS_OK : STATUS_BAD_INPUT);
+        EXPECT_PART(error.message, cases[i].part == NULL ? "" : cases[i].part);
     }
 }
 
@@ -412,7 +437,7 @@ static void test_no_start(void)
     EXPECT_INT(draft_new(&draft, "x", "dgx-a100-80g", &error), STATUS_NOT_FOUND);
     EXPECT_PART(error.message, "did you mean \"dgx-a100-80gb\"");
     EXPECT(draft == NULL);
-    EXPECT_INT(draft_new(&draft, "", NULL, &error), STATUS_BAD_INPUT);
+    EXPECT_INT(draft_new(&draft, "a\n", NULL, &error), STATUS_BAD_INPUT);
     EXPECT_INT(draft_new(&draft, "x", "tests/bad_input/machine_schema.json", &error), STATUS_BAD_INPUT);
     EXPECT(draft == NULL);
     draft_free(NULL);
@@ -420,4 +445,4 @@ static void test_no_start(void)
 
 TEST_MAIN(TEST(test_from_nothing), TEST(test_get_and_has), TEST(test_links), TEST(test_from_library),
           TEST(test_change_of_library), TEST(test_on_a_base), TEST(test_again), TEST(test_layout), TEST(test_errors),
-          TEST(test_no_start))
+          TEST(test_names), TEST(test_no_start))

@@ -524,6 +524,40 @@ static void test_both_ways_full(void)
     }
 }
 
+/* A link that carries one way at a time: what noise takes off is no contradiction. */
+static void test_both_ways_half(void)
+{
+    random_state = 11;
+    printf("  seed 11\n");
+    for (int i = 0; i < 12; i++) {
+        struct fitted fitted;
+        struct points points = { 0 };
+        add_copies(&points, COPY_H2D, 9e-6, 10e9, 0.01, false);
+        add_copies(&points, COPY_D2H, 9e-6, 10e9, 0.01, false);
+        add_copies(&points, COPY_BOTH, 9e-6, 10e9, 0.01, false);
+        if (fit(&fitted, &points)) {
+            near(&fitted, "links.pcie.both_GBps", 10, 0.02);
+        }
+        fitted_free(&fitted);
+        points_free(&points);
+    }
+}
+
+/* One way measured alone, in a slot of half the lanes: the base's rate of both ways comes down with it, or the file would be none. */
+static void test_both_ways_kept(void)
+{
+    struct fitted fitted;
+    struct points points = { 0 };
+    add_copies(&points, COPY_H2D, 9e-6, 12e9, 0, false);
+    add_copies(&points, COPY_D2H, 9e-6, 13e9, 0, false);
+    if (fit(&fitted, &points)) {
+        near(&fitted, "links.pcie.both_GBps", 25, 1e-4);
+        EXPECT(strstr(fitted.report.missing.text, "both_GBps, which only came as near") != NULL);
+    }
+    fitted_free(&fitted);
+    points_free(&points);
+}
+
 /* ---- refusals ---- */
 
 static void refused(const struct points *points, const char *word, const char *other)
@@ -566,6 +600,13 @@ static void test_refusals(void)
     points.items[10].seconds *= 12; /* a copy of four times the bytes is then over twice as fast */
     refused(&points, "copy h2d", "half the time");
     points_free(&points);
+    /* Both ways together slower than one way alone: the measurement is named, and what to do. */
+    add_copies(&points, COPY_H2D, 1e-5, 20e9, 0, false);
+    add_copies(&points, COPY_D2H, 1e-5, 22e9, 0, false);
+    add_copies(&points, COPY_BOTH, 1e-5, 19e9, 0, false);
+    refused(&points, "copy both", "carry 19 GB/s together, less than d2h alone with 22 GB/s");
+    refused(&points, "512 MiB", "Measure both again on a quiet computer");
+    points_free(&points);
     /* Times that grow with the square of the size: no such kernels. */
     for (double bytes = 1e4; bytes < 1e10; bytes *= 10) {
         struct kernel kernel = stream(KERNEL_SOFTMAX, bytes);
@@ -579,8 +620,9 @@ static void test_refusals(void)
 }
 
 static const struct test_case CASES[] = {
-    TEST(test_exact),  TEST(test_noisy), TEST(test_coverage), TEST(test_gemm_coverage),  TEST(test_doubt),
-    TEST(test_curves), TEST(test_host),  TEST(test_on_host),  TEST(test_both_ways_full), TEST(test_refusals),
+    TEST(test_exact),          TEST(test_noisy),          TEST(test_coverage),       TEST(test_gemm_coverage),
+    TEST(test_doubt),          TEST(test_curves),         TEST(test_host),           TEST(test_on_host),
+    TEST(test_both_ways_full), TEST(test_both_ways_half), TEST(test_both_ways_kept), TEST(test_refusals),
 };
 
 int main(int argc, char **argv)

@@ -335,6 +335,39 @@ static void test_schedules(void)
     rig_close(&rig);
 }
 
+/* On threads, ranks come to a collective one after the other: each behind a product, in turns one of them behind a second. */
+static void test_arrivals(void)
+{
+    struct rig rig;
+    if (!rig_open(&rig, "toy-2gpu", 1)) {
+        return;
+    }
+    const struct point point = {
+        .kind = POINT_COLLECTIVE, .collective = COLLECTIVE_ALL_REDUCE, .ranks = 2, .nodes = 1, .bytes = 4096
+    };
+    for (int on_host = 0; on_host < 2; on_host++) {
+        struct bench bench;
+        struct error error = { 0 };
+        rig.options.on_host = on_host == 1;
+        EXPECT_INT(bench_build(&rig.options, &point, (const uint32_t[]){ 6 }, 1, &bench, &error), STATUS_OK);
+        const struct schedule *s = &bench.schedule;
+        uint32_t products = 0, collectives = 0;
+        for (uint32_t op = 0; op < s->op_count; op++) {
+            const struct sched_op *o = &s->ops[op];
+            products += o->opcode == OP_COMPUTE;
+            if (o->opcode == OP_ALL_REDUCE) {
+                uint32_t rank = sched_op_rank(s, o), late = collectives++ % 6 % 2 == rank ? 2 : 1;
+                EXPECT_INT(products, on_host == 1 ? late : 0);
+                EXPECT(on_host == 0 || o->queue == s->ops[op - 1].queue);
+                products = 0;
+            }
+        }
+        EXPECT_INT(collectives, 12);
+        bench_free(&bench);
+    }
+    rig_close(&rig);
+}
+
 /* Products are what the model graph lists: flops and unique bytes of their shape, gradients accumulated in fp32 or in their own type. */
 static void test_kernels(void)
 {
@@ -653,8 +686,9 @@ static void test_broken(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        TEST(test_closed_loop_toy), TEST(test_closed_loop_dgx), TEST(test_plan),  TEST(test_schedules),
-        TEST(test_kernels),         TEST(test_resume),          TEST(test_noise), TEST(test_gaps),
+        TEST(test_closed_loop_toy), TEST(test_closed_loop_dgx), TEST(test_plan),
+        TEST(test_schedules),       TEST(test_arrivals),        TEST(test_kernels),
+        TEST(test_resume),          TEST(test_noise),           TEST(test_gaps),
         TEST(test_too_slow),        TEST(test_broken)
     };
     return test_run(cases, sizeof cases / sizeof cases[0], argc, argv);

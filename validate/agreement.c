@@ -211,6 +211,16 @@ static void find_worst(struct agreement *a, const struct schedule *s)
     }
 }
 
+uint32_t agreement_impossible(const struct agreement *a)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < a->space_count && a->ranges_known; i++) {
+        const struct agreement_space *one = &a->spaces[i];
+        count += one->measured_peak_bytes < one->least_peak_bytes || one->measured_peak_bytes > one->most_peak_bytes;
+    }
+    return count;
+}
+
 static enum status compare_memory(struct agreement *a, const struct agreement_collector *c,
                                   const struct timeline *simulated, struct error *error)
 {
@@ -220,7 +230,7 @@ static enum status compare_memory(struct agreement *a, const struct agreement_co
     }
     enum status status = peak_ranges(c->schedule, ranges, error);
     a->ranges_known = status == STATUS_OK;
-    a->memory_equal = a->memory_possible = true;
+    a->memory_equal = true;
     for (uint32_t i = 0; i < a->space_count; i++) {
         a->spaces[i] = (struct agreement_space){
             .space = i,
@@ -233,8 +243,6 @@ static enum status compare_memory(struct agreement *a, const struct agreement_co
         if (a->ranges_known) {
             a->spaces[i].least_peak_bytes = ranges[i].least_bytes;
             a->spaces[i].most_peak_bytes = ranges[i].most_bytes;
-            a->memory_possible =
-                a->memory_possible && c->peaks[i] >= ranges[i].least_bytes && c->peaks[i] <= ranges[i].most_bytes;
         }
     }
     free(ranges);

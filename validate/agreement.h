@@ -51,9 +51,8 @@ struct agreement {
     char executor[16];
     struct hash schedule_hash;
     bool emulated;
-    bool memory_equal;    /* peak_bytes of every space, to the byte */
-    bool ranges_known;    /* false: the schedule is too large for it */
-    bool memory_possible; /* some timing can give every measured peak; true when that is not known */
+    bool memory_equal; /* peak_bytes of every space, to the byte */
+    bool ranges_known; /* false: the schedule is too large for it */
     double simulated_step_s;
     double steps_s[AGREEMENT_STEPS_MAX]; /* each measured step, in the order they ran */
     uint32_t step_count;
@@ -85,6 +84,8 @@ enum status agreement_finish(struct agreement_collector *collector, const struct
 void agreement_abandon(struct agreement_collector *collector); /* NULL is fine */
 void agreement_free(struct agreement *agreement);
 
+/* Spaces whose measured peak no timing of the schedule gives: a fault of the executor. 0 when the ranges are not known. */
+uint32_t agreement_impossible(const struct agreement *agreement);
 /* The error of one duration, as above. */
 double agreement_error(double simulated_s, double measured_s, double floor_s);
 

@@ -33,13 +33,11 @@ static void verdict(const struct agreement *a, struct strbuf *out)
 
 static void memory_verdict(const struct agreement *a, struct strbuf *out)
 {
-    uint32_t differing = 0, racing = 0, impossible = 0;
+    uint32_t differing = 0, racing = 0, impossible = agreement_impossible(a);
     for (uint32_t i = 0; i < a->space_count; i++) {
         const struct agreement_space *one = &a->spaces[i];
         differing += one->simulated_peak_bytes != one->measured_peak_bytes;
         racing += one->least_peak_bytes != one->most_peak_bytes;
-        impossible +=
-            one->measured_peak_bytes < one->least_peak_bytes || one->measured_peak_bytes > one->most_peak_bytes;
     }
     if (a->memory_equal) {
         strbuf_printf(out, "  memory       equal to the byte: the peak of every space (%u)", a->space_count);
@@ -287,7 +285,7 @@ void agreement_print_json(const struct agreement *a, const struct schedule *s, c
     print_ops(&w, a, s);
     jw_bool(&w, "memory_equal", a->memory_equal);
     if (a->ranges_known) {
-        jw_bool(&w, "memory_possible", a->memory_possible);
+        jw_bool(&w, "memory_possible", agreement_impossible(a) == 0);
     } else {
         jw_null(&w, "memory_possible");
     }

@@ -37,6 +37,7 @@ table() { # folder
         [ "$(value "$file" emulated)" = true ] && error="none: ranks share a GPU"
         peaks=$(value "$file" memory_equal)
         [ "$peaks" = false ] && [ "$(value "$file" memory_possible)" = true ] && peaks="no, as timing may decide"
+        [ "$(value "$file" memory_possible)" = false ] && peaks="no, and no timing gives them: a fault"
         printf '| %s | %s | %s (%s to %s) | %s | %s, %s | %s |\n' "$name" \
             "$(scaled "$(value "$file" simulated_step_s)" 1000 %.2f)" \
             "$(scaled "$(inner "$file" measured_step_s median)" 1000 %.2f)" \
@@ -105,7 +106,7 @@ for name in "${scenarios[@]}"; do
     timeout "$left" "$build/memwall" validate "validate/gpu_scenarios/$name.json" "${extra[@]}" --executor cuda --steps "${STEPS:-5}" --json --quiet \
         >"$out/$name.json" 2>"$out/$name.log" || {
         tail -1 "$out/$name.log" >"$out/$name.why"
-        rm -f "$out/$name.json"
+        [ -n "$(value "$out/$name.json" step_error)" ] || rm -f "$out/$name.json" # compared, but something is wrong: the table tells
     }
 done
 
@@ -120,4 +121,5 @@ echo "- command: validate/gpu_check.sh, ${STEPS:-5} steps each, $SECONDS s in al
 echo
 table "$out"
 case $module in FAILED*) exit 3 ;; esac
+grep -qE '"memory_possible": ?false' "$out"/*.json && exit 3
 [ -s "$out/resident.json" ]

@@ -2,10 +2,49 @@
 # This computer against the simulator: calibrate, then run each scenario of validate/scenarios in both and print one table.
 #
 #   validate/host_check.sh [MACHINE.json]     without a file: calibrates first (about a minute), into build/host_check/machine.json
+#   validate/host_check.sh --table DIR        only the table and the verdict, from DIR/NAME.json as `memwall validate --json` wrote them
 #
-# Wants a quiet computer. Exits 1 when a step or the median op of a scenario is off by more than 10 %, or a peak of memory differs.
+# Wants a quiet computer. Exits 1 when a scenario failed, its step or its median op is off by more than LIMIT percent, or a measured peak of memory is one that no timing of
+# the schedule gives. A peak that differs because two queues race (sim/ir/peak_range.h) is told, and is no failure. Environment: LIMIT (10), STEPS (9), SECONDS_TO_MEASURE
+# (60), MEMWALL_BINARY (build/memwall).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+limit=${LIMIT:-10}
+bad=0
+
+number() { sed -n "s/^ *\"$2\": *\([^,]*\),\{0,1\}$/\1/p" "$1" | head -1; }
+of_ops() { sed -n '/"op_error"/,/}/p' "$1" | sed -n "s/.*\"$2\": *\([^,]*\),*/\1/p" | head -1; }
+
+head_row() {
+    printf '| scenario | simulated s | measured s (median of %s) | step error | op error, median | op error, p90 | peaks |\n|---|---|---|---|---|---|---|\n' "$1"
+}
+
+row() { # name, file: false when it breaks a limit
+    local peaks
+    if [ -z "$(number "$2" step_error)" ]; then
+        echo "| $1 | failed |"
+        return 1
+    fi
+    case $(number "$2" memory_equal),$(number "$2" memory_possible) in
+    *,false) peaks="impossible" ;;
+    true,*) peaks="equal" ;;
+    *,true) peaks="differ as a race may" ;;
+    *) peaks="differ, possible or not is not known" ;;
+    esac
+    awk -v name="$1" -v sim="$(number "$2" simulated_step_s)" -v med="$(number "$2" median)" -v step="$(number "$2" step_error)" \
+        -v op="$(of_ops "$2" median)" -v p90="$(of_ops "$2" p90)" -v peaks="$peaks" -v limit="$limit" \
+        'BEGIN { printf "| %s | %.4f | %.4f | %.1f %% | %.1f %% | %.1f %% | %s |\n", name, sim, med, 100 * step, 100 * op, 100 * p90, peaks;
+                 exit !(100 * step <= limit && 100 * op <= limit && peaks != "impossible") }'
+}
+
+if [ "${1:-}" = --table ]; then
+    head_row "${STEPS:-9}"
+    for file in "$2"/*.json; do
+        row "$(basename "$file" .json)" "$file" || bad=1
+    done
+    exit "$bad"
+fi
+
 memwall=${MEMWALL_BINARY:-build/memwall}
 out=build/host_check
 mkdir -p "$out"
@@ -14,17 +53,10 @@ if [ -z "$machine" ]; then
     machine=$out/machine.json
     "$memwall" calibrate --executor host --out "$machine" --name this-computer --seconds "${SECONDS_TO_MEASURE:-60}" --fresh >"$out/calibration.txt"
 fi
-bad=0
-number() { sed -n "s/^ *\"$2\": *\([^,]*\),\{0,1\}$/\1/p" "$1" | head -1; }
-printf '| scenario | simulated s | measured s (median of 9) | step error | op error, median | op error, p90 | peaks equal |\n|---|---|---|---|---|---|---|\n'
+head_row "${STEPS:-9}"
 for scenario in validate/scenarios/*.json; do
     name=$(basename "$scenario" .json)
-    "$memwall" validate "$scenario" --set "machine=$machine" --executor host --steps 9 --quiet --json >"$out/$name.json" || { echo "| $name | failed |"; bad=1; continue; }
-    awk -v name="$name" -v sim="$(number "$out/$name.json" simulated_step_s)" -v med="$(number "$out/$name.json" median)" \
-        -v step="$(number "$out/$name.json" step_error)" -v memory="$(number "$out/$name.json" memory_equal)" \
-        -v op="$(sed -n '/"op_error"/,/}/p' "$out/$name.json" | sed -n 's/.*"median": *\([^,]*\),*/\1/p' | head -1)" \
-        -v p90="$(sed -n '/"op_error"/,/}/p' "$out/$name.json" | sed -n 's/.*"p90": *\([^,]*\),*/\1/p' | head -1)" \
-        'BEGIN { printf "| %s | %.4f | %.4f | %.1f %% | %.1f %% | %.1f %% | %s |\n", name, sim, med, 100 * step, 100 * op, 100 * p90, memory;
-                 exit !(step <= 0.1 && op <= 0.1 && memory == "true") }' || bad=1
+    "$memwall" validate "$scenario" --set "machine=$machine" --executor host --steps "${STEPS:-9}" --quiet --json >"$out/$name.json" || true # the row tells
+    row "$name" "$out/$name.json" || bad=1
 done
 exit "$bad"

@@ -1,7 +1,7 @@
 /* The strict look at a JSON text before a tree is built from it: everything cJSON lets pass, or reports without a
  * place.
  *
- * Time and memory are linear in the text; no recursion. Used by the json_*.c files alone. */
+ * Time and memory are linear in the text; no recursion. json_scan is for the json_*.c files alone. */
 #ifndef MEMWALL_BASE_JSON_SCAN_H
 #define MEMWALL_BASE_JSON_SCAN_H
 

@@ -162,7 +162,8 @@ static bool take_common(struct cli_flags *flags, int code)
 static bool check_common(const struct cli_command *command, const struct cli_flags *flags, enum exit_code *code)
 {
     if (flags->out != NULL && flags->out[0] == '\0') {
-        *code = usage_error(command, "--out needs the name of a folder, found \"\"", "");
+        *code = usage_error(command, "--out needs the name of a ",
+                            command->out_file == NULL ? "folder, found \"\"" : "file, found \"\"");
         return false;
     }
     struct error error = { 0 };

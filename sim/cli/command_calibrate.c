@@ -20,6 +20,7 @@
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/executors.h"
+#include "sim/cli/flag_files.h"
 #include "sim/cli/interrupt.h"
 #include "validate/calibrate/draft.h"
 #include "validate/calibrate/import.h"
@@ -141,27 +142,32 @@ static void name_of_file(const char *path, char name[MACHINE_NAME_BYTES])
     if (length > 5 && strcmp(bare + length - 5, ".json") == 0) {
         length -= 5;
     }
-    (void)snprintf(name, MACHINE_NAME_BYTES, "%.*s",
-                   (int)(length < MACHINE_NAME_BYTES ? length : MACHINE_NAME_BYTES - 1), bare);
+    if (length >= MACHINE_NAME_BYTES) {
+        length = MACHINE_NAME_BYTES - 1;
+        while (((unsigned char)bare[length] & 0xc0) == 0x80) { /* no character is cut in two */
+            length--;
+        }
+    }
+    (void)snprintf(name, MACHINE_NAME_BYTES, "%.*s", (int)length, bare);
 }
 
-/* Before an hour of measuring, not after it: can the answer be written? */
-static enum status check_out(const char *out, struct error *error)
+/* Before an hour of measuring, not after it: are the files and the name what they must be? */
+static enum status check_files(const struct calibration *c, struct error *error)
 {
-    char folder[PATH_MAX];
-    struct stat found;
-    const char *slash = strrchr(out, '/');
-    if (snprintf(folder, sizeof folder, "%.*s", slash != NULL ? (int)(slash - out) + (slash == out) : 1,
-                 slash != NULL ? out : ".") >= (int)sizeof folder) {
-        return error_at(error, STATUS_BAD_INPUT, "--out", NULL, "the path is too long");
+    struct error why;
+    TRY(flag_output_file("--out", c->flags.out, "machine.json", error));
+    for (uint32_t i = 0; i < c->from_count; i++) {
+        TRY(flag_input_file("--from", c->from[i], error));
     }
-    if (stat(out, &found) == 0 && S_ISDIR(found.st_mode)) {
-        return error_at(error, STATUS_BAD_INPUT, "--out", NULL,
-                        "\"%.200s\" is a folder; calibrate writes a machine file: --out %.200s/machine.json", out, out);
+    if (c->points_path != NULL) {
+        TRY(flag_output_file("--points", c->points_path, "here.points.jsonl", error));
     }
-    if (access(folder, W_OK | X_OK) != 0 || stat(folder, &found) != 0 || !S_ISDIR(found.st_mode)) {
-        return error_at(error, STATUS_BAD_INPUT, "--out", NULL, "no file can be written in \"%.200s\": %s", folder,
-                        errno == 0 || errno == ENOTDIR ? "not a folder" : strerror(errno));
+    if (c->storage != NULL) {
+        TRY(flag_scratch_folder("--storage", c->storage, error));
+    }
+    if (draft_check_name(c->name, &why) != STATUS_OK) {
+        return error_at(error, STATUS_BAD_INPUT, "--name", NULL, "%s%s", why.message,
+                        c->name == c->own_name ? " (it is taken from --out)" : "");
     }
     return STATUS_OK;
 }
@@ -199,7 +205,6 @@ static enum status read_flags(struct calibration *c, struct error *error)
         return flag_error(error, "--out", "is missing: the machine file to write, e.g. --out here.json");
     }
     TRY(check_measuring_flags(c, error));
-    TRY(check_out(c->flags.out, error));
     double devices = 0;
     c->seconds = DEFAULT_SECONDS;
     TRY(cli_read_number("--seconds", c->seconds_text, 1, SECONDS_MAX, false, &c->seconds, error));
@@ -207,6 +212,7 @@ static enum status read_flags(struct calibration *c, struct error *error)
     c->devices = (uint32_t)devices;
     name_of_file(c->flags.out, c->own_name);
     c->name = c->name != NULL ? c->name : c->own_name;
+    TRY(check_files(c, error));
     int length = c->points_path != NULL
                      ? snprintf(c->points_file, sizeof c->points_file, "%s", c->points_path)
                      : snprintf(c->points_file, sizeof c->points_file, "%s.points.jsonl", c->flags.out);
@@ -238,7 +244,7 @@ static enum status prepare_host(struct calibration *c, struct error *error)
         return flag_error(error, "--base", "a host is what it is found to be: --base is for cuda, sim and --from");
     }
     if (c->storage != NULL) {
-        if (statvfs(c->storage, &volume) != 0 || access(c->storage, W_OK | X_OK) != 0) {
+        if (statvfs(c->storage, &volume) != 0) {
             return error_at(error, STATUS_BAD_INPUT, "--storage", NULL, "\"%.200s\": %s", c->storage, strerror(errno));
         }
         storage_bytes = (double)volume.f_blocks * (double)volume.f_frsize;

@@ -28,7 +28,8 @@ const struct cli_command command_validate = {
         "give: two peaks that differ within it tell of a race, one outside of it of a fault.\n"
         "With --out DIR it writes validation.json, ops.csv, agreement.svg and .png, trace.simulated.json.gz and\n"
         "trace.measured.json.gz. --executor sim compares the simulator with itself.\n"
-        "Exit: 0 compared, whatever the error; 2 the step does not fit; 3 failed, or the step's error is above "
+        "Exit: 0 compared, whatever the error, and peaks that differ by a race; 2 the step does not fit; 3 failed, a\n"
+        "measured peak that no timing gives (the comparison is printed all the same), or a step's error above "
         "--limit.\n",
     .positional_min = 1,
     .positional_max = 1,
@@ -195,6 +196,14 @@ static enum exit_code answer(struct validation *v, enum exit_code code, struct e
     }
     if (status != STATUS_OK) {
         return cli_complain(error);
+    }
+    uint32_t impossible = agreement_impossible(&v->agreement);
+    if (impossible > 0) {
+        fprintf(stderr,
+                "memwall: measured peaks of %u of %u spaces are such as no timing of this schedule gives: a "
+                "fault of executor %s\n",
+                impossible, v->agreement.space_count, v->agreement.executor);
+        code = EXIT_FAILED;
     }
     double percent = 100 * v->agreement.step_error;
     if (v->limit != NULL && percent > v->limit_percent) {

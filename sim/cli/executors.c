@@ -10,6 +10,7 @@
 #include "sim/base/check.h"
 #include "sim/base/file.h"
 #include "sim/base/json.h"
+#include "sim/cli/flag_files.h"
 
 /* Written by the build of the CUDA executor: MEMWALL_EXECUTORS_BUILT, what each was built with. */
 #if __has_include(<executors_built.h>)
@@ -171,6 +172,9 @@ enum status executor_flags_read(const struct executor_flags *texts, const struct
     TRY(cli_read_number("--steps", texts->steps, 1, EXECUTOR_STEPS_MAX, true, &steps, error));
     TRY(cli_read_number("--warmup", texts->warmup, 0, EXECUTOR_STEPS_MAX, true, &warmup, error));
     TRY(cli_read_number("--patience", texts->patience, 0.001, 86400, false, &patience_s, error));
+    if (texts->scratch != NULL) {
+        TRY(flag_scratch_folder("--scratch", texts->scratch, error));
+    }
     options->steps = (uint32_t)steps;
     options->warmup_steps = (uint32_t)warmup;
     options->patience_s = patience_s;

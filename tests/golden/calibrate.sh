@@ -49,9 +49,33 @@ complains 'did you mean "sim"'
 run 1 calibrate --executor sim --base toy-3gpu --out a.json
 complains 'toy-2gpu'
 run 1 calibrate --executor sim --base toy-2gpu --out "$folder"
-complains "is a folder; calibrate writes a machine file"
+complains "is a folder; a file is wanted, e.g. --out $folder/machine.json"
 run 1 calibrate --executor sim --base toy-2gpu --out absent/a.json
 complains "no file can be written in \"absent\""
+run 1 calibrate --executor sim --base toy-2gpu --out ""
+complains '--out needs the name of a file, found ""'
+for name in "" $'bell\a' $'c1\xc2\x85' $'cut\xc3' $'long\xf5\x80\x80\x80' "$(printf '%064d' 0)"; do
+    run 1 calibrate --executor sim --base toy-2gpu --out a.json --name "$name"
+    complains "--name: a machine's name must "
+done
+run 1 calibrate --executor sim --base toy-2gpu --out $'two\nlines.json'
+complains "its byte 4 is 0x0a, of a control character (it is taken from --out)"
+mkdir folder && mkfifo pipe && echo >file
+run 1 calibrate --from "" --out a.json
+complains '--from: the name is empty (""): give a file, or - for standard input'
+run 1 calibrate --from folder --out a.json
+complains '--from: "folder" is a folder; give a regular file, or - for standard input'
+run 1 calibrate --executor sim --base toy-2gpu --from pipe --out a.json
+complains '--from: "pipe" is a pipe; give a regular file'
+run 1 calibrate --executor sim --base toy-2gpu --from absent.log --out a.json
+complains '--from: "absent.log" cannot be read: No such file'
+run 1 calibrate --executor sim --base toy-2gpu --points "" --out a.json
+complains '--points: the name is empty'
+run 1 calibrate --executor sim --base toy-2gpu --storage file --out a.json
+complains '--storage: no file can be written in "file": not a folder'
+run 1 calibrate --executor sim --base toy-2gpu --storage absent --out a.json
+complains '--storage: no file can be written in "absent": No such file'
+rm -r folder pipe file
 run 1 calibrate --executor sim --base toy-2gpu --out a.json --seconds never
 complains '--seconds: "never" is not a number'
 run 1 calibrate --executor sim --base toy-2gpu --out a.json --devices 1.5

@@ -53,6 +53,14 @@ holds "^  sim "
 holds "^  host  not usable"
 holds "^  cuda  not built"
 
+# One whose peaks are impossible: compared, told, and no success.
+cp "$(dirname "$binary")/tests/exec_faulty.so" "$folder/memwall_exec_host.so"
+"$folder/memwall" validate "$folder/tiny.json" --json >"$folder/out" 2>"$folder/err"
+[ $? = 3 ]
+expect "exit 3 for an impossible peak" $?
+complains "measured peaks of 1 of [0-9]* spaces are such as no timing of this schedule gives"
+holds '"memory_possible": false'
+
 run 2 validate "$folder/unfit.json" --executor sim --json
 holds '"fits": false'
 holds '"reason": "does not fit'
@@ -68,6 +76,10 @@ run 1 run "$folder/tiny.json" --executor host --emulate
 complains "--emulate"
 run 1 run "$folder/tiny.json" --executor host --steps 0
 complains "\"0\" is not a whole number from 1 to 1024"
+for command in run validate; do # also where no op goes to storage
+    run 1 $command "$folder/tiny.json" --executor host --scratch /nonexist
+    complains '--scratch: no file can be written in "/nonexist": No such file'
+done
 run 0 run "$folder/tiny.json" --no-fold --json
 simulated=$(hash_of_output)
 run 0 run "$folder/tiny.json" --executor host --steps 2 --json

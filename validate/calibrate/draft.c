@@ -12,6 +12,7 @@
 #include "sim/base/check.h"
 #include "sim/base/file.h"
 #include "sim/base/json.h"
+#include "sim/base/json_scan.h"
 #include "sim/base/json_write.h"
 #include "validate/calibrate/draft_print.h"
 
@@ -385,15 +386,33 @@ static enum status start_from(struct draft *draft, const char *base, struct erro
 
 static void set_value(struct draft *draft, const char *path, const char *json);
 
+enum status draft_check_name(const char *name, struct error *error)
+{
+    size_t length = strlen(name);
+    if (length == 0 || length >= MACHINE_NAME_BYTES) {
+        return error_set(error, STATUS_BAD_INPUT, "a machine's name must have 1 to %d bytes, found %zu",
+                         MACHINE_NAME_BYTES - 1, length);
+    }
+    for (size_t at = 0; at < length;) {
+        const unsigned char *byte = (const unsigned char *)name + at;
+        unsigned bytes = *byte < 0x80 ? 1 : json_utf8_bytes(name, length, at);
+        bool control = *byte < 0x20 || *byte == 0x7f || (*byte == 0xc2 && byte[1] < 0xa0); /* C0, DEL, C1 */
+        if (bytes == 0 || control) {
+            return error_set(error, STATUS_BAD_INPUT,
+                             "a machine's name must be UTF-8 text without control characters; its byte %zu is 0x%02x%s",
+                             at + 1, *byte, bytes == 0 ? ", which is no UTF-8" : ", of a control character");
+        }
+        at += bytes;
+    }
+    return STATUS_OK;
+}
+
 enum status draft_new(struct draft **draft, const char *name, const char *base, struct error *error)
 {
     static const char EMPTY[] = "{\"schema\": \"memwall.machine/1\"}";
     struct strbuf text = { 0 };
     *draft = NULL;
-    if (name[0] == '\0' || strlen(name) >= MACHINE_NAME_BYTES) {
-        return error_set(error, STATUS_BAD_INPUT, "a machine's name must have 1 to %d bytes, found %zu",
-                         MACHINE_NAME_BYTES - 1, strlen(name));
-    }
+    TRY(draft_check_name(name, error));
     struct draft *made = calloc(1, sizeof *made);
     if (made == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory while drafting a machine");
@@ -830,11 +849,17 @@ enum status draft_write(const struct draft *draft, const char *path, struct erro
     struct json_document *document = NULL;
     struct json root;
     struct machine machine;
+    struct error why = { 0 };
     enum status status;
     TRY_OR_FAIL(draft_print(draft, &text, error));
     TRY_OR_FAIL(json_parse(&document, text.text, text.length, path, error));
     json_root(document, &root);
-    TRY_OR_FAIL(machine_from_json(&machine, &root, error));
+    status = machine_from_json(&machine, &root, &why);
+    if (status != STATUS_OK) { /* no file for its lines to be looked up in */
+        status = error_at(error, status, path, NULL, "is not written, for it would be no machine: %s: %s", why.path,
+                          why.message);
+        goto fail;
+    }
     machine_free(&machine);
     TRY_OR_FAIL(file_write(path, text.text, text.length, error));
 fail:

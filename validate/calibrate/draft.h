@@ -11,7 +11,9 @@
 
 struct draft; /* private */
 
-/* `base`: a library machine or path whose whole file the draft starts from, or NULL: an empty one. `name` becomes its name. */
+/* What may name a machine: 1 to MACHINE_NAME_BYTES - 1 bytes of UTF-8 without control characters. STATUS_BAD_INPUT says what is wrong, and where. */
+enum status draft_check_name(const char *name, struct error *error);
+/* `base`: a library machine or path whose whole file the draft starts from, or NULL: an empty one. `name`, checked, becomes its name. */
 enum status draft_new(struct draft **draft, const char *name, const char *base, struct error *error);
 void draft_free(struct draft *draft); /* NULL is fine */
 

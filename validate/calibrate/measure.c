@@ -16,6 +16,7 @@ enum {
     SERIES_OPS = 24,        /* of one step */
     LONG_SERIES_OPS = 1024, /* where company matters */
     TURNS_OPS = 12,         /* at least, where threads take turns */
+    AWAITED_OPS = 12,       /* at most, where each stands behind kernels that are not measured */
     LONG_STEPS = 3,
     FRESH_RUNS = 3,
     PACE_STEPS = 7,
@@ -321,8 +322,9 @@ static void plan_repeats(const struct measure_options *options, struct batch *ba
     batch->means[i] = options->on_host && threads > cores;
     /* So long that series which do not begin together still run together, and that threads on fewer cores each had several turns. */
     double together_s = batch->means[i] ? TURNS_S : threads > 1 ? COMPANY_S : 0;
+    uint32_t most = options->on_host && p->kind == POINT_COLLECTIVE ? AWAITED_OPS : SERIES_OPS;
     batch->repeats[i] = clamp(fmax(ops, together_s / op_s), batch->means[i] ? TURNS_OPS : PROBE_OPS + 2,
-                              together_s > 0 ? LONG_SERIES_OPS : SERIES_OPS);
+                              together_s > 0 ? LONG_SERIES_OPS : most);
 }
 
 /* The points that a short run does not settle, once more and longer. */

@@ -264,14 +264,13 @@ static enum opcode collective_opcode(enum collective_kind kind)
     check_failed("a collective's kind", __FILE__, __LINE__);
 }
 
-/* On a machine of threads a collective alone in a loop finds its threads awake; in a step each waits for a kernel of its rank. So it does here: behind a product that is
- * longer than a waiting thread stays awake (host_meeting.h). */
-static uint32_t awaited_kernel(struct making *m, uint32_t compute, uint32_t before)
+/* On a machine of threads a collective alone in a loop finds its threads awake and its data in the caches; in a step each waits for kernels of its rank, which leave other things there, and the ranks come one after
+ * the other. So they do here: behind a product that goes through more than a core's own cache, and for one rank after the other behind a further, short one. A collective stands in the queue of the products, as those
+ * of tensor parallel layers do: who comes last begins it at once, and the others have to be woken. */
+enum { AWAITED_SIZE = 384, LATE_SIZE = 160 };
+
+static uint32_t square_product(struct making *m, uint32_t compute, uint64_t size, uint32_t before)
 {
-    if (compute == SCHED_NONE) {
-        return SCHED_NONE;
-    }
-    const uint64_t size = 160;
     const struct kernel product = { .kernel_class = KERNEL_GEMM,
                                     .dtype = DTYPE_FP32,
                                     .launches = 1,
@@ -286,6 +285,15 @@ static uint32_t awaited_kernel(struct making *m, uint32_t compute, uint32_t befo
     note(m, op, BENCH_NOBODY, BENCH_NOBODY);
     builder_depends(m->builder, before);
     return op;
+}
+
+static uint32_t awaited_kernels(struct making *m, uint32_t compute, bool late, uint32_t before)
+{
+    if (compute == SCHED_NONE) {
+        return SCHED_NONE;
+    }
+    uint32_t op = square_product(m, compute, AWAITED_SIZE, before);
+    return late ? square_product(m, compute, LATE_SIZE, before) : op;
 }
 
 /* One rank's part; `matches` are the point's, one a repeat. A pair names its buffers, the members of a collective none, as in lowered steps. */
@@ -303,7 +311,7 @@ static void collective_series(struct making *m, uint32_t point, uint32_t rank, u
     }
     for (uint32_t i = 0; i < m->repeats[point]; i++) {
         enum opcode opcode = pair && rank == 1 ? OP_RECV : collective_opcode(p->collective);
-        uint32_t awaited = awaited_kernel(m, compute, op);
+        uint32_t awaited = awaited_kernels(m, compute, i % p->ranks == rank, op);
         op = builder_op(m->builder, opcode, queue, work, pair ? PHASE_PIPELINE_COMM : PHASE_DATA_COMM);
         builder_depends(m->builder, awaited);
         note(m, op, rank == 0 ? point : BENCH_NOBODY, 0); /* members share start and end */
@@ -339,8 +347,10 @@ static void make_collectives(struct making *m)
     for (uint32_t rank = 0; rank < ranks; rank++) {
         uint32_t space = device_space(m, rank);
         open_rank(m, rank);
-        uint32_t queue = builder_queue(m->builder, pair ? QUEUE_P2P : QUEUE_COMM, pair ? "pair" : "collectives");
         uint32_t compute = m->options->on_host ? builder_queue(m->builder, QUEUE_COMPUTE, "compute") : SCHED_NONE;
+        uint32_t queue = pair                    ? builder_queue(m->builder, QUEUE_P2P, "pair")
+                         : compute != SCHED_NONE ? compute
+                                                 : builder_queue(m->builder, QUEUE_COMM, "collectives");
         for (uint32_t i = 0, at = 0; i < m->point_count; at += m->repeats[i++]) {
             collective_series(m, i, rank, queue, compute, space, matches + at);
         }

@@ -125,8 +125,12 @@ void dispatch_saw_end(struct dispatch *dispatch, uint32_t op, int64_t now_ps);
 void dispatch_fail(struct dispatch *dispatch, const struct error *found, uint32_t op, uint32_t queue);
 /* A queue's thread has something to do. */
 void dispatch_wake(struct dispatch *dispatch, uint32_t queue);
-/* Unlock, then wake. */
+/* Unlock, then wake: by a thread of `rank`'s, by any other. Ranks' threads may have cores of their own (host_cores.h): a thread that is woken beside the waking one may take its core at once, and who was to be woken
+ * after it would sleep on, though the two are partners. So those of the waking thread's rank come last. */
+void dispatch_unlock_of(struct dispatch *dispatch, uint32_t rank);
 void dispatch_unlock(struct dispatch *dispatch);
+/* The list of queues (by next_wake) from `list` on in that order; returns its new first. */
+uint32_t dispatch_order_wakes(const struct dispatch *dispatch, uint32_t list, uint32_t rank);
 
 /* The ops that start together with `op`: itself, or all local ones of its match. */
 static inline const uint32_t *dispatch_members(const struct dispatch *d, const uint32_t *op, uint32_t *count)

@@ -12,10 +12,29 @@ void dispatch_wake(struct dispatch *d, uint32_t queue)
     }
 }
 
-/* Waking costs a system call: not under the lock. A listed thread sleeps until it is posted, so nobody else touches its place in the list before. */
-void dispatch_unlock(struct dispatch *d)
+uint32_t dispatch_order_wakes(const struct dispatch *d, uint32_t list, uint32_t rank)
 {
-    uint32_t queue = d->wakes;
+    uint32_t own = SCHED_NONE, others = SCHED_NONE, *end = &others;
+    while (list != SCHED_NONE) {
+        struct queue_state *q = &d->queues[list];
+        uint32_t next = q->next_wake;
+        if (q->rank == rank) {
+            q->next_wake = own;
+            own = list;
+        } else {
+            *end = list;
+            end = &q->next_wake;
+        }
+        list = next;
+    }
+    *end = own;
+    return others;
+}
+
+/* Waking costs a system call: not under the lock. A listed thread sleeps until it is posted, so nobody else touches its place in the list before. */
+void dispatch_unlock_of(struct dispatch *d, uint32_t rank)
+{
+    uint32_t queue = dispatch_order_wakes(d, d->wakes, rank);
     bool wake_reaper = d->reaper_asleep && (d->outstanding != 0 || d->stop);
     d->wakes = SCHED_NONE;
     d->reaper_asleep = d->reaper_asleep && !wake_reaper;
@@ -28,6 +47,11 @@ void dispatch_unlock(struct dispatch *d)
     if (wake_reaper) {
         (void)sem_post(&d->reaper_wake);
     }
+}
+
+void dispatch_unlock(struct dispatch *d)
+{
+    dispatch_unlock_of(d, SCHED_NONE);
 }
 
 void dispatch_fail(struct dispatch *d, const struct error *found, uint32_t op, uint32_t queue)

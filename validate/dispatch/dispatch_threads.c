@@ -32,7 +32,7 @@ static void run_granted(struct dispatch *d, struct queue_state *q)
     q->granted = SCHED_NONE;
     q->running = op;
     q->since_ps = d->now_ps;
-    dispatch_unlock(d);
+    dispatch_unlock_of(d, q->rank);
     int64_t begin_ps = clock_of(d);
     enum status status = d->driver->submit(d->driver->context, ops, count, &error);
     int64_t end_ps = clock_of(d);
@@ -75,7 +75,7 @@ static void *queue_main(void *argument)
             continue;
         }
         q->is_asleep = true;
-        dispatch_unlock(d);
+        dispatch_unlock_of(d, q->rank);
         wait_for(&q->wake);
         (void)pthread_mutex_lock(&d->lock);
     }

@@ -9,6 +9,7 @@
 #include "sim/base/check.h"
 #include "validate/dispatch/dispatch.h"
 #include "validate/exec_host/host_attention.h"
+#include "validate/exec_host/host_cores.h"
 #include "validate/exec_host/host_floats.h"
 #include "validate/exec_host/host_kernels.h"
 #include "validate/exec_host/host_run.h"
@@ -90,6 +91,9 @@ enum status host_queue_enter(void *context, uint32_t index, struct error *error)
     struct host_queue *queue = &run->queues[index];
     enum queue_class queue_class = (enum queue_class)run->schedule->queues[index].queue_class;
     host_floats_flush_denormals();
+    if (queue_class == QUEUE_COMPUTE || queue_class == QUEUE_COMM || queue_class == QUEUE_P2P) {
+        host_cores_bind(run->schedule->queues[index].rank, run->schedule->rank_count);
+    }
     if (queue_class != QUEUE_COMPUTE && queue_class != QUEUE_HOST) {
         ask_short_slices();
     }

@@ -20,7 +20,6 @@ struct host_meeting {
 };
 
 void host_meeting_init(struct host_meeting *meeting, uint32_t expected, uint32_t cores);
-uint32_t host_cores(void); /* that are online: asks the system */
 
 static inline bool host_is_cancelled(const struct host_cancel *cancel)
 {

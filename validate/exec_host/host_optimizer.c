@@ -1,3 +1,4 @@
+#include "validate/exec_host/host_cores.h"
 #include "validate/exec_host/host_optimizer.h"
 
 #include <math.h>

@@ -203,7 +203,8 @@ static enum status one_way(struct fitter *fitter, struct copy_key key, double pe
 
 struct host_links {
     struct link_entries entries;
-    double hops, latency_s, peak, rates[2]; /* h2d, d2h; 0: not measured */
+    double hops, latency_s, peak;
+    double rates[2], rate_errors[2]; /* h2d, d2h: fitted, or the draft's (errors 0) */
 };
 
 static enum status find_host_links(struct fitter *fitter, struct host_links *links)
@@ -234,6 +235,7 @@ static enum status fit_one_direction(struct fitter *fitter, struct host_links *l
         fit_missing(fitter, "copies %s: the draft has no links of its own to set", copy_way_word(way));
     }
     links->rates[way == COPY_D2H] = constants.rate;
+    links->rate_errors[way == COPY_D2H] = constants.rate_error;
     settle_entries(fitter, &links->entries, way == COPY_H2D ? "GBps" : "back_GBps", 1e-9 * constants.rate,
                    1e-9 * constants.rate_error, &set);
     if (way == COPY_H2D && constants.latency_known) {
@@ -245,26 +247,66 @@ static enum status fit_one_direction(struct fitter *fitter, struct host_links *l
     return STATUS_OK;
 }
 
-/* Both ways carry at most the sum of each. A little below it: numbers are rounded to six digits or more, each by itself, and none may come out above. */
-static const double BELOW_SUM = 1 - 2e-5;
+/* Both ways carry at most the sum of each, and at least what the faster carries alone. A little within: numbers are rounded to five digits or more, each by itself, and none may come out beyond. */
+static const double WITHIN = 2e-5;
+static const double SURE_ERRORS = 3; /* so many standard errors apart, two rates differ */
+
+/* The rate of both ways; what the standard errors cannot tell from the nearest possible rate is that one. */
+static enum status both_ways_rate(const struct fitter *fitter, const struct host_links *links,
+                                  const struct fit_set *set, const struct fit_line_constants *constants, double *rate)
+{
+    double most = (1 - WITHIN) * (links->rates[0] + links->rates[1]);
+    int faster = links->rates[1] > links->rates[0];
+    double least = (1 + WITHIN) * links->rates[faster];
+    *rate = most > 0 ? fmin(most, fmax(least, constants->rate)) : constants->rate;
+    double sure = SURE_ERRORS * hypot(constants->rate_error, links->rate_errors[faster]);
+    if (constants->rate >= links->rates[faster] - sure) {
+        return STATUS_OK;
+    }
+    const struct point *largest = set->items[0];
+    for (uint32_t i = 1; i < set->count; i++) {
+        largest = set->items[i]->bytes > largest->bytes ? set->items[i] : largest;
+    }
+    return fit_refuse(
+        fitter, largest,
+        "copies both ways carry %.4g GB/s together, less than %s alone with %.4g GB/s, and no link does: "
+        "one of the two was disturbed. Measure both again on a quiet computer, or leave out the %u points "
+        "of both ways (both_GBps is then kept)",
+        1e-9 * constants->rate, copy_way_word(faster ? COPY_D2H : COPY_H2D), 1e-9 * links->rates[faster], set->count);
+}
+
+/* No copies both ways: what the draft says of them stands, as far as the rates found for one way allow. */
+static void keep_both_directions(struct fitter *fitter, const struct host_links *links)
+{
+    double said = 1e9 * entry_get(fitter, &links->entries, "both_GBps");
+    double most = (1 - WITHIN) * (links->rates[0] + links->rates[1]);
+    double least = (1 + WITHIN) * fmax(links->rates[0], links->rates[1]);
+    double nearest = fmin(most, fmax(least, said));
+    fit_missing(fitter, "copies both ways at once: none: the links' both_GBps%s",
+                said > 0 && (said > most || said < least) ? ", which only came as near as one way alone allows" : "");
+    for (uint32_t i = 0; said > 0 && nearest != said && i < links->entries.count; i++) {
+        char path[64];
+        (void)snprintf(path, sizeof path, "links.%u.both_GBps", links->entries.indices[i]);
+        draft_number(fitter->draft, path, 1e-9 * nearest, 0, "between the rates of one way and their sum", true);
+    }
+}
 
 static enum status fit_both_directions(struct fitter *fitter, struct host_links *links)
 {
     struct fit_line_constants constants = { 0 };
     struct fit_set set;
-    double most = BELOW_SUM * (links->rates[0] + links->rates[1]);
+    double rate;
     TRY(one_way(fitter, (struct copy_key){ COPY_BOTH, false }, 2 * links->peak, links->latency_s, &set, &constants));
     if (set.count == 0) {
-        fit_missing(fitter, "copies both ways at once: none: the links' both_GBps");
+        keep_both_directions(fitter, links);
         return STATUS_OK;
     }
-    if (!(most > 0)) {
-        most = constants.rate;
+    enum status status = both_ways_rate(fitter, links, &set, &constants, &rate);
+    if (status == STATUS_OK) {
+        settle_entries(fitter, &links->entries, "both_GBps", 1e-9 * rate, 1e-9 * constants.rate_error, &set);
     }
-    settle_entries(fitter, &links->entries, "both_GBps", 1e-9 * fmin(most, constants.rate), 1e-9 * constants.rate_error,
-                   &set);
     fit_set_free(&set);
-    return STATUS_OK;
+    return status;
 }
 
 static enum status fit_pageable(struct fitter *fitter, const struct host_links *links)

@@ -1,0 +1,88 @@
+#include "sim/cli/flag_files.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sim/base/check.h"
+
+/* How much of a path a message shows. */
+#define SHOWN "\"%.200s\""
+
+static enum status refuse_empty(const char *flag, const char *path, const char *wanted, struct error *error)
+{
+    return path[0] != '\0' ? STATUS_OK
+                           : error_at(error, STATUS_BAD_INPUT, flag, NULL, "the name is empty (\"\"): give %s", wanted);
+}
+
+enum status flag_input_file(const char *flag, const char *path, struct error *error)
+{
+    struct stat found;
+    if (strcmp(path, "-") == 0) {
+        return STATUS_OK;
+    }
+    TRY(refuse_empty(flag, path, "a file, or - for standard input", error));
+    if (stat(path, &found) != 0) {
+        return error_at(error, STATUS_BAD_INPUT, flag, NULL, SHOWN " cannot be read: %s", path, strerror(errno));
+    }
+    if (!S_ISREG(found.st_mode)) {
+        return error_at(error, STATUS_BAD_INPUT, flag, NULL,
+                        SHOWN " is %s; give a regular file, or - for standard input", path,
+                        S_ISDIR(found.st_mode)    ? "a folder"
+                        : S_ISFIFO(found.st_mode) ? "a pipe"
+                                                  : "no regular file");
+    }
+    if (access(path, R_OK) != 0) {
+        return error_at(error, STATUS_BAD_INPUT, flag, NULL, SHOWN " cannot be read: %s", path, strerror(errno));
+    }
+    return STATUS_OK;
+}
+
+/* Whether files can be made in a folder; else the words that say why not. */
+static const char *why_no_files(const char *folder)
+{
+    struct stat found;
+    if (stat(folder, &found) != 0) {
+        return strerror(errno);
+    }
+    if (!S_ISDIR(found.st_mode)) {
+        return "not a folder";
+    }
+    return access(folder, W_OK | X_OK) != 0 ? strerror(errno) : NULL;
+}
+
+enum status flag_output_file(const char *flag, const char *path, const char *example, struct error *error)
+{
+    char folder[PATH_MAX];
+    struct stat found;
+    const char *slash = strrchr(path, '/');
+    TRY(refuse_empty(flag, path, "a file", error));
+    if (snprintf(folder, sizeof folder, "%.*s", slash != NULL ? (int)(slash - path) + (slash == path) : 1,
+                 slash != NULL ? path : ".") >= (int)sizeof folder) {
+        return error_at(error, STATUS_BAD_INPUT, flag, NULL, "the path is too long");
+    }
+    if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) {
+        return error_at(error, STATUS_BAD_INPUT, flag, NULL, SHOWN " is a folder; a file is wanted, e.g. %s %.200s/%s",
+                        path, flag, path, example);
+    }
+    const char *why = why_no_files(folder);
+    if (why != NULL) {
+        return error_at(error, STATUS_BAD_INPUT, flag, NULL, "no file can be written in " SHOWN ": %s", folder, why);
+    }
+    return STATUS_OK;
+}
+
+enum status flag_scratch_folder(const char *flag, const char *path, struct error *error)
+{
+    TRY(refuse_empty(flag, path, "a folder that files can be written in", error));
+    const char *why = why_no_files(path);
+    if (why != NULL) {
+        return error_at(error, STATUS_BAD_INPUT, flag, NULL,
+                        "no file can be written in " SHOWN ": %s; give a folder that files can be written in", path,
+                        why);
+    }
+    return STATUS_OK;
+}
