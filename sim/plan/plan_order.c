@@ -42,6 +42,13 @@ struct order_request plan_order_request(const struct plan *plan)
                                    .table = plan->own_table };
 }
 
+uint32_t plan_order_steps(const struct pipeline_order *order, const struct plan *plan)
+{
+    const struct order_request request = plan_order_request(plan);
+    uint32_t fill = (request.stages + request.micro_batches - 1) / request.micro_batches;
+    return order->asynchronous ? fill + 2 : 1;
+}
+
 void plan_order_use(struct plan *plan, const struct pipeline_order *order)
 {
     snprintf(plan->order, PLAN_WORD_BYTES, "%s", order->name); /* registered names are short */
