@@ -49,6 +49,13 @@ uint32_t plan_order_steps(const struct pipeline_order *order, const struct plan 
     return order->asynchronous ? fill + 2 : 1;
 }
 
+struct order_request plan_order_stream(const struct pipeline_order *order, const struct plan *plan)
+{
+    struct order_request request = plan_order_request(plan);
+    request.micro_batches *= plan_order_steps(order, plan);
+    return request;
+}
+
 void plan_order_use(struct plan *plan, const struct pipeline_order *order)
 {
     snprintf(plan->order, PLAN_WORD_BYTES, "%s", order->name); /* registered names are short */

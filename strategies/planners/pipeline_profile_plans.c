@@ -153,6 +153,52 @@ static double rank_of(const struct work *work, const struct candidate *candidate
     return work->rule->by_simulation ? candidate->result.step_time_s : candidate->model_step_s;
 }
 
+enum status pipeline_in_flight(const struct plan *plan, uint32_t stage, uint32_t *most, struct error *error)
+{
+    const struct pipeline_order *order = plan_order(plan, error);
+    if (order == NULL) {
+        return STATUS_NOT_FOUND;
+    }
+    const struct order_request request = plan_order_stream(order, plan);
+    return order_in_flight(order, &request, stage, most, error);
+}
+
+/* Of one micro-batch, with the plan's recomputation; the ends' own stay. */
+static enum status saved_bytes(const struct work *work, const struct candidate *candidate,
+                               const struct pipeline_stage *stage, double *bytes, struct error *error)
+{
+    const struct plan *plan = &candidate->plan;
+    const struct pipeline_order *order = plan_order(plan, error);
+    const struct piece_layers *layers;
+    bool keeps = order->last_stage_keeps && stage == &candidate->split.stages[candidate->split.stage_count - 1];
+    TRY(pieces_layers(work->pieces, plan->tensor, plan->sequence_parallel, plan->micro_batch, &layers, error));
+    const double *saved = layers->of[LAYER_TRANSFORMER].saved_bytes;
+    *bytes = pipeline_profile_sum(&work->profile, stage->first, stage->count).saved_bytes;
+    for (uint32_t i = 0; i < stage->count && !keeps; i++) {
+        *bytes -= saved[RECOMPUTE_NONE] - saved[plan->recompute[stage->first + i]];
+    }
+    return STATUS_OK;
+}
+
+/* Weights in all versions, gradients, optimizer states, and activations in flight as the order has them. */
+static enum status stage_bytes(const struct work *work, const struct candidate *candidate, uint32_t index,
+                               double *bytes, struct error *error)
+{
+    const struct pipeline_stage *stage = &candidate->split.stages[index];
+    const struct software *software = &work->request->scenario->software;
+    const struct pipeline_order *order = plan_order(&candidate->plan, error);
+    const struct order_request request = plan_order_stream(order, &candidate->plan);
+    uint32_t in_flight, versions = order_weight_versions(order, &request, index);
+    double saved;
+    TRY(pipeline_in_flight(&candidate->plan, index, &in_flight, error));
+    TRY(saved_bytes(work, candidate, stage, &saved, error));
+    double parameters =
+        pipeline_profile_sum(&work->profile, stage->first, stage->count).parameter_bytes / software->reduce_bytes;
+    *bytes =
+        in_flight * saved + parameters * (software_state_bytes(software) + (versions - 1) * software->weight_bytes);
+    return STATUS_OK;
+}
+
 static enum status fill_choice(const struct work *work, const struct candidate *candidate,
                                struct planner_choice *choice, struct error *error)
 {
@@ -175,18 +221,14 @@ static enum status fill_choice(const struct work *work, const struct candidate *
     choice->stage_count = candidate->split.stage_count;
     for (uint32_t i = 0; i < choice->stage_count; i++) {
         const struct pipeline_stage *stage = &candidate->split.stages[i];
-        struct profile_sum sum = pipeline_profile_sum(&work->profile, stage->first, stage->count);
-        int64_t in_flight = candidate->at.pipeline - (int64_t)i;
-        if (in_flight > candidate->at.micro_batches) {
-            in_flight = candidate->at.micro_batches;
-        }
-        const struct software *software = &work->request->scenario->software;
-        double states = sum.parameter_bytes / software->reduce_bytes * software_state_bytes(software);
-        double memory = (double)in_flight * sum.saved_bytes + states;
-        choice->stages[i] = (struct planner_stage){ .layers = stage->count,
-                                                    .time_s = sum.compute_s,
-                                                    .memory_bytes = memory,
-                                                    .leftover_bytes = candidate->at.budget_bytes - memory };
+        double memory;
+        TRY(stage_bytes(work, candidate, i, &memory, error));
+        choice->stages[i] = (struct planner_stage){
+            .layers = stage->count,
+            .time_s = pipeline_profile_sum(&work->profile, stage->first, stage->count).compute_s,
+            .memory_bytes = memory,
+            .leftover_bytes = candidate->at.budget_bytes - memory,
+        };
     }
     planner_balance(choice);
     return planner_label_layers(choice, model, arena, error);

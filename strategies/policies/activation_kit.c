@@ -46,18 +46,16 @@ static double pass_s(const struct lowering *lowering, const struct lower_layer *
 
 /* ---- budget ---- */
 
+enum { COMMUNICATORS_MOST = 3 }; /* tensor, data, pipeline */
+
 static double budget(const struct lowering *lowering, const struct activation_rank *rank)
 {
     const struct lower_request *request = lower_input(lowering);
     const struct machine *machine = request->cluster->machine;
-    const struct software *software = request->software;
     bool has_budget = request->policy->parameter_count > ACTIVATION_BUDGET;
     double asked = has_budget ? lower_policy_parameter(lowering, ACTIVATION_BUDGET) * GIB : 0, scratch = 0;
     double bytes = asked > 0 && asked < machine->gpu.usable_bytes ? asked : machine->gpu.usable_bytes;
-    bytes -= software_runtime_bytes(software, machine);
-    if (software->nccl_buffers) { /* tensor, data, pipeline: at most three communicators */
-        bytes -= 3 * machine_communicator_bytes(machine);
-    }
+    bytes -= software_runtime_bytes(request->software, machine, COMMUNICATORS_MOST);
     const struct order_request order_request = lower_order_request(lowering);
     uint32_t versions = order_weight_versions(request->order, &order_request, lower_stage(lowering));
     for (uint32_t i = 0; i < rank->layer_count; i++) {
