@@ -154,10 +154,11 @@ double software_collective_host_s(const struct software *software, uint32_t memb
     return software->collective_host_s + software_collective_wait_s(software, members);
 }
 
-double software_runtime_bytes(const struct software *software, const struct machine *machine)
+double software_runtime_bytes(const struct software *software, const struct machine *machine, uint32_t communicators)
 {
     double bytes = software->context_bytes + software->workspace_bytes;
-    return software->runtime_memory ? bytes + machine->context_bytes + machine->blas_workspace_bytes : bytes;
+    bytes += software->runtime_memory ? machine->context_bytes + machine->blas_workspace_bytes : 0;
+    return bytes + (software->nccl_buffers ? communicators * machine_communicator_bytes(machine) : 0);
 }
 
 double software_state_bytes(const struct software *software)

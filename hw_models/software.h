@@ -124,8 +124,9 @@ double software_collective_wait_s(const struct software *software, uint32_t memb
 /* Host time of a collective: to issue it, and the wait. */
 double software_collective_host_s(const struct software *software, uint32_t members);
 
-/* What a device holds whatever runs on it: context and workspaces of the framework, and of the machine's libraries where `runtime_memory` says so. Without communicators. */
-double software_runtime_bytes(const struct software *software, const struct machine *machine);
+/* What a device holds whatever runs on it: context and workspaces of the framework, and of the machine's libraries where `runtime_memory` says so; and the buffers of so many communicators, where
+ * `nccl_buffers` says so. */
+double software_runtime_bytes(const struct software *software, const struct machine *machine, uint32_t communicators);
 /* weight + gradient + master + moments. */
 double software_state_bytes(const struct software *software);
 const char *software_allocator_word(enum software_allocator allocator);

@@ -7,8 +7,8 @@
 
 enum { OPS_MAX = 16, SPACES = 2 };
 
-/* Ops on one queue: delays, and a mark in front of them. */
-static struct schedule delays(uint32_t count, int64_t fixed_ps)
+/* Ops on one queue: delays, and a mark in front of them. `steps`: bits of the ops with which a step begins. */
+static struct schedule delays_of_steps(uint32_t count, int64_t fixed_ps, uint32_t steps)
 {
     struct error error = { 0 };
     struct schedule schedule = { 0 };
@@ -18,12 +18,22 @@ static struct schedule delays(uint32_t count, int64_t fixed_ps)
     builder_space(b, SPACE_HOST, 0, 1000, SCHED_NONE, "host 0");
     builder_rank(b, &device, 1, 0, "stage 0");
     uint32_t queue = builder_queue(b, QUEUE_COMPUTE, "compute");
-    builder_op(b, OP_MARK, queue, SCHED_NONE, PHASE_OTHER);
-    for (uint32_t i = 0; i < count; i++) {
-        builder_op(b, OP_DELAY, queue, builder_work_fixed(b, fixed_ps), i % 2 == 0 ? PHASE_FORWARD : PHASE_BACKWARD);
+    for (uint32_t i = 0; i <= count; i++) {
+        if (i == 0) {
+            builder_op(b, OP_MARK, queue, SCHED_NONE, PHASE_OTHER);
+        } else {
+            builder_op(b, OP_DELAY, queue, builder_work_fixed(b, fixed_ps),
+                       i % 2 != 0 ? PHASE_FORWARD : PHASE_BACKWARD);
+        }
+        builder_flag(b, (steps >> i & 1) != 0 ? OP_FLAG_STEP : 0);
     }
     EXPECT_INT(builder_finish(b, &schedule, &error), STATUS_OK);
     return schedule;
+}
+
+static struct schedule delays(uint32_t count, int64_t fixed_ps)
+{
+    return delays_of_steps(count, fixed_ps, 0);
 }
 
 /* A timeline of them: the mark takes no time, delay i takes us[i]. */
@@ -81,6 +91,30 @@ static void test_steps(void)
     EXPECT_REAL(a.noise, 1.96 * 1.2533141373155 * 1.4826 * 0.1 / 2.2360679774998, 1e-12);
     EXPECT_REAL(a.step_error, 0.25, 1e-12);
     EXPECT_REAL(a.signed_step_error, 0.25, 1e-12);
+    agreement_free(&a);
+    schedule_free(&s);
+}
+
+/* Three steps, which begin with the mark, delay 2 and delay 4: the settled one has delays 2 and 3 (5 ps between ops). Times before and behind it change nothing. */
+static void test_settled_step(void)
+{
+    struct schedule s = delays_of_steps(5, 7, 1u << 0 | 1u << 2 | 1u << 4);
+    struct agreement_collector *c;
+    struct agreement a;
+    struct error error = { 0 };
+    struct hand h;
+    const double measured_us[] = { 10, 20, 30, 70, 1 }, simulated_us[] = { 90, 20, 33, 1, 90 };
+    EXPECT_INT(agreement_begin(&c, &s, &error), STATUS_OK);
+    EXPECT_INT(agreement_step(c, hand(&h, &s, measured_us, 131), &error), STATUS_OK);
+    EXPECT_INT(agreement_finish(c, hand(&h, &s, simulated_us, 234), 2e-6, &a, &error), STATUS_OK);
+    EXPECT_REAL(a.steps_s[0], 50e-6 + 10e-12, 1e-15);
+    EXPECT_REAL(a.simulated_step_s, 53e-6 + 10e-12, 1e-15);
+    EXPECT_REAL(a.step_error, 3.0 / 50, 1e-6);
+    EXPECT_INT(a.all.ops, 2);
+    EXPECT_REAL(a.all.p90_error, 0.1, 1e-9);
+    EXPECT_INT(a.worst_count, 1);
+    EXPECT_INT(a.worst[0].op, 3);
+    EXPECT(!a.op_inside[1] && a.op_inside[2] && a.op_inside[3] && !a.op_inside[4] && !a.op_inside[5]);
     agreement_free(&a);
     schedule_free(&s);
 }
@@ -341,5 +375,5 @@ static void test_software(void)
     machine_free(&machine);
 }
 
-TEST_MAIN(TEST(test_steps), TEST(test_ops), TEST(test_worst_ten), TEST(test_memory), TEST(test_refusals),
-          TEST(test_words), TEST(test_simulator_against_itself), TEST(test_software))
+TEST_MAIN(TEST(test_steps), TEST(test_settled_step), TEST(test_ops), TEST(test_worst_ten), TEST(test_memory),
+          TEST(test_refusals), TEST(test_words), TEST(test_simulator_against_itself), TEST(test_software))

@@ -59,7 +59,8 @@ static void run_plan(const struct scenario *scenario, const struct planner_choic
     }
     EXPECT_INT(exec_sim.run(&schedule, &options, &timeline, &error), STATUS_OK);
     EXPECT_INT(timeline.outcome, TIMELINE_DONE);
-    EXPECT_REAL(s_from_ps(timeline.end_ps), choice->step_time_s, 0);
+    const struct step_window window = timeline_step(&schedule, &timeline);
+    EXPECT_REAL(s_from_ps(window.to_ps - window.from_ps), choice->step_time_s, 0);
     for (uint32_t i = 0; i < schedule.space_count; i++) {
         EXPECT(timeline.spaces[i].peak_bytes <= schedule.spaces[i].capacity_bytes);
     }
@@ -82,24 +83,30 @@ static void expect_same(const struct scenario *scenario, const struct planner_an
 }
 
 static const char *const MACHINES[] = { "dgx1-v100-32gb", "dgx-a100-40gb", "dgx2-v100", "box-8x-rtx3090" };
-static const char *const ORDERS[] = { "1f1b", "gpipe", "zb-h1" };
+static const char *const ORDERS[] = { "1f1b", "gpipe", "zb-h1", "pipedream", "pipedream-2bw" };
+enum { ASYNCHRONOUS_FROM = 3, ORDERS_COUNT = sizeof ORDERS / sizeof ORDERS[0] };
 
-static void random_scenario(uint64_t *random, char *text)
+/* Returns the index of the order. */
+static uint32_t random_scenario(uint64_t *random, char *text)
 {
+    uint32_t order = (uint32_t)test_below(random, ORDERS_COUNT);
     int gpus = test_below(random, 8) == 0 ? 4 : 2 + (int)test_below(random, 2),
         layers = gpus * (1 + (int)test_below(random, 2));
     int hidden = 128 << test_below(random, 3), micro_batches = 2 + (int)test_below(random, 4);
+    micro_batches = order == ORDERS_COUNT - 1 && micro_batches < gpus ? gpus : micro_batches; /* 2BW needs them */
     snprintf(text, TEXT_BYTES,
              "{\"machine\": \"%s\", \"gpus\": %d, \"software\": \"%s\","
              " \"model\": {\"family\": \"gpt\", \"layers\": %d, \"hidden\": %d, \"heads\": 4, \"ffn\": %d,"
              " \"vocab\": 1000, \"max_sequence\": 512}, \"training\": {\"micro_batch\": 1, \"global_batch\": %d},"
              " \"parallel\": {\"pipeline\": %d, \"pipeline_order\": \"%s\"}}",
              MACHINES[test_below(random, 4)], gpus, test_below(random, 2) == 0 ? "ideal" : "megatron", layers, hidden,
-             4 * hidden, micro_batches, gpus, ORDERS[test_below(random, 3)]);
+             4 * hidden, micro_batches, gpus, ORDERS[order]);
+    return order;
 }
 
 struct tally {
     unsigned resident, recompute, host, all, none, devices;
+    unsigned asynchronous, moved; /* cases of asynchronous orders, and those of them in which something moves */
 };
 
 static bool lends(const struct plan *plan)
@@ -119,7 +126,7 @@ static void check_case(uint64_t *random, int number, struct tally *tally)
     char text[TEXT_BYTES];
     struct error error = { 0 };
     struct planner_answer roomy = { 0 }, all = { 0 }, host = { 0 }, recompute = { 0 }, again = { 0 };
-    random_scenario(random, text);
+    bool asynchronous = random_scenario(random, text) >= ASYNCHRONOUS_FROM;
     if (scenario_parse(&scenario, text, "test", NULL, 0, &error) != STATUS_OK) {
         TEST_FAIL_("%s\n  %s", error.message, text);
         return;
@@ -142,7 +149,9 @@ static void check_case(uint64_t *random, int number, struct tally *tally)
                 EXPECT(best->stages[s].leftover_bytes >= 0);
             }
             tally->devices += lends(&best->plan);
+            tally->moved += asynchronous && best->plan.move_count > 0;
         }
+        tally->asynchronous += asynchronous;
         tally->resident += budget >= peak;
         tally->all += all.results[0].found;
         tally->host += host.results[0].found;
@@ -169,10 +178,12 @@ static void test_invariants(void)
     }
     printf(
         "%d cases: %u fit resident; with all mechanisms %u fit (%u of them swap between devices), host swap alone %u, "
-        "recomputation alone %u; %u do not\n",
-        RANDOM_CASES, tally.resident, tally.all, tally.devices, tally.host, tally.recompute, tally.none);
+        "recomputation alone %u; %u do not. %u are of asynchronous orders, in %u of them something moves\n",
+        RANDOM_CASES, tally.resident, tally.all, tally.devices, tally.host, tally.recompute, tally.none,
+        tally.asynchronous, tally.moved);
     EXPECT(tally.all > tally.host && tally.all > tally.recompute); /* the cases tell the mechanisms apart */
     EXPECT(tally.devices > RANDOM_CASES / 10 && tally.none > 0 && tally.resident > 0);
+    EXPECT(tally.moved > RANDOM_CASES / 10);
 }
 
 /* Every move says when and why; a copy says over which links. */
@@ -269,7 +280,8 @@ static void test_refusals(void)
     static const struct {
         const char *rest, *part;
     } cases[] = {
-        { "\"gpus\": 8, \"parallel\": {\"pipeline\": 8, \"pipeline_order\": \"pipedream\"}", "one copy and a flush" },
+        { "\"gpus\": 8, \"parallel\": {\"pipeline\": 8, \"pipeline_order\": \"chimera\"}",
+          "orders with one copy, with a flush (\"1f1b\") or without (\"pipedream\", \"pipedream-2bw\")" },
         { "\"gpus\": 8, \"parallel\": {\"pipeline\": 8}, \"memory_policy\": \"mpress\", \"plan\": {\"moves\": []}",
           "a planner chooses that" },
         { "\"gpus\": 8, \"parallel\": {\"pipeline\": 2, \"pipeline_order\": \"interleaved\", \"virtual_stages\": 2}",

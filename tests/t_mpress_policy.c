@@ -1,21 +1,23 @@
 /* The policy mpress: plan.moves carried out, stage_places, reading and refusing. Every schedule is verified, every timeline audited (report_run, zero_run.h's sums). */
+#include "sim/base/units.h"
 #include "sim/plan/plan_moves.h"
 #include "tests/zero_run.h"
 
 enum { LAYERS = 16, MICRO_BATCHES = 16 };
 
-/* GPT of 16 equal layers on 8 V100, two layers a stage; `plan`: members of the section "plan". */
+/* GPT of 16 equal layers on 8 V100, two layers a stage; `policy`: its name, or an object; `plan`: members of the section "plan". */
 static bool run_on(struct report_run *run, const char *machine, const char *order, const char *policy, const char *plan)
 {
-    char text[4096];
+    char text[4096], quoted[64];
     memset(run, 0, sizeof *run);
+    snprintf(quoted, sizeof quoted, "\"%s\"", policy);
     snprintf(text, sizeof text,
              "{\"schema\": \"memwall.scenario/1\", \"machine\": \"%s\", \"gpus\": 8, \"software\": \"ideal\","
              " \"model\": {\"family\": \"gpt\", \"layers\": %d, \"hidden\": 1024, \"heads\": 16, \"ffn\": 4096,"
              " \"vocab\": 1000, \"max_sequence\": 512},"
              " \"training\": {\"micro_batch\": 2, \"global_batch\": %d},"
-             " \"parallel\": {\"pipeline\": 8, \"pipeline_order\": \"%s\"}, \"memory_policy\": \"%s\", \"plan\": {%s}}",
-             machine, LAYERS, 2 * MICRO_BATCHES, order, policy, plan);
+             " \"parallel\": {\"pipeline\": 8, \"pipeline_order\": \"%s\"}, \"memory_policy\": %s, \"plan\": {%s}}",
+             machine, LAYERS, 2 * MICRO_BATCHES, order, *policy == '{' ? policy : quoted, plan);
     bool ran = report_run(run, text);
     if (!ran) {
         printf("  %s\n", text);
@@ -174,6 +176,131 @@ static void test_states(void)
     report_run_free(&run);
 }
 
+/* ---- asynchronous orders: a stream of passes with weight versions ---- */
+
+static double held_weights(const struct report_run *run, uint32_t device)
+{
+    return (double)use_of(run, device)->at_peak_bytes[BUFFER_WEIGHT];
+}
+
+/* Activations move as in orders with a flush, in every step of the stream; versions are counted, and stay. An empty list moves nothing. */
+static void test_streams(void)
+{
+    static const struct {
+        const char *order;
+        double versions; /* of stage 0 */
+    } cases[] = { { "pipedream", 8 }, { "pipedream-2bw", 2 } };
+    static struct report_run flushed, resident, empty, run;
+    const char *moves = "\"moves\": [{\"tensor\": \"activation\", \"layers\": [0, 0], \"to\": \"devices\", \"stripes\":"
+                        " [{\"stage\": 3}, {\"stage\": 4}]}, {\"tensor\": \"activation\", \"layers\": [1, 3],"
+                        " \"to\": \"host\"}, {\"tensor\": \"activation\", \"layers\": [4, 5], \"to\": \"recompute\"}]";
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *order = cases[i].order;
+        if (run_on(&flushed, "dgx1-v100-32gb", "1f1b", "mpress", moves) &&
+            run_on(&resident, "dgx1-v100-32gb", order, "resident", "") &&
+            run_on(&empty, "dgx1-v100-32gb", order, "mpress", "\"moves\": []") &&
+            run_on(&run, "dgx1-v100-32gb", order, "mpress", moves)) {
+            double steps = run.result.steps;
+            EXPECT_REAL(steps, 3, 0); /* one that fills, one measured, one behind it */
+            EXPECT_INT(empty.timeline.end_ps, resident.timeline.end_ps);
+            EXPECT_REAL(zero_total(&run, OP_COPY_D2H), zero_total(&run, OP_COPY_H2D), 0);
+            /* the few whose idle interval is too short stay: at both ends of each step, or of the stream */
+            EXPECT(zero_total(&run, OP_COPY_D2H) >= steps * zero_total(&flushed, OP_COPY_D2H));
+            EXPECT(zero_total(&run, OP_COPY_P2P) >= steps * zero_total(&flushed, OP_COPY_P2P));
+            EXPECT(zero_last(&run, OP_COMPUTE, PHASE_RECOMPUTE) != SCHED_NONE);
+            for (uint32_t device = 0; device < 3; device++) {
+                EXPECT(use_of(&run, device)->peak_bytes < use_of(&resident, device)->peak_bytes);
+                EXPECT_REAL(held_weights(&run, device), held_weights(&resident, device), 0);
+            }
+            EXPECT_REAL(held_weights(&run, 0), cases[i].versions * held_weights(&flushed, 0), 8);
+        }
+        report_run_free(&flushed);
+        report_run_free(&resident);
+        report_run_free(&empty);
+        report_run_free(&run);
+    }
+}
+
+/* The first op of a rank after `after` with this opcode, or op_count. */
+static uint32_t next_of(const struct schedule *s, uint32_t after, enum opcode opcode)
+{
+    uint32_t rank = sched_op_rank(s, &s->ops[after]), i = after + 1;
+    while (i < s->op_count && (s->ops[i].opcode != opcode || sched_op_rank(s, &s->ops[i]) != rank)) {
+        i++;
+    }
+    return i;
+}
+
+/* States visit for every update, each visit after the last has ended; what runs behind an update by the host has the new weights. */
+static void test_stream_states(void)
+{
+    static const struct {
+        const char *order;
+        double updates; /* of the whole stream */
+    } cases[] = { { "pipedream", 3 * MICRO_BATCHES }, { "pipedream-2bw", 3 } };
+    static struct report_run run;
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        if (run_on(
+                &run, "dgx1-v100-32gb", cases[c].order, "mpress",
+                "\"moves\": [{\"tensor\": \"optimizer\", \"layers\": [0, 0], \"to\": \"devices\", \"stripes\":"
+                " [{\"stage\": 3}, {\"stage\": 4}]}, {\"tensor\": \"optimizer\", \"layers\": [2, 2], \"to\": \"host\"},"
+                " {\"tensor\": \"optimizer\", \"layers\": [4, 5], \"to\": \"cpu\"}]")) {
+            const struct schedule *s = &run.schedule;
+            const struct op_times *times = run.timeline.ops;
+            double layer = 12.0 * 1024 * 1024 + 13 * 1024;
+            double state = run.scenario.software.master_bytes + run.scenario.software.moments_bytes;
+            int64_t back_ps = 0;
+            uint32_t uploads = 0;
+            EXPECT_REAL(zero_total(&run, OP_COPY_P2P), cases[c].updates * 2 * layer * state, 4 * cases[c].updates);
+            EXPECT_REAL(zero_total(&run, OP_HOST_OPTIMIZER), cases[c].updates * 2 * layer, 0);
+            for (uint32_t i = 0; i < s->op_count; i++) {
+                uint32_t stage = s->ranks[sched_op_rank(s, &s->ops[i])].stage;
+                if (stage == 1 && s->ops[i].opcode == OP_COPY_H2D) {
+                    EXPECT(times[i].start_ps >= back_ps);
+                } else if (stage == 1 && s->ops[i].opcode == OP_COPY_D2H) {
+                    back_ps = times[i].end_ps;
+                } else if (stage == 2 && s->ops[i].opcode == OP_COPY_H2D) {
+                    uint32_t next = next_of(s, i, OP_COMPUTE);
+                    EXPECT(next < s->op_count && times[next].start_ps >= times[i].end_ps);
+                    uploads++;
+                }
+            }
+            EXPECT_REAL(uploads, 2 * cases[c].updates, 0);
+            EXPECT(back_ps > 0);
+        }
+        report_run_free(&run);
+    }
+}
+
+/* The other policies of activations choose by a budget, of which versions take their part: with that of the resident step nothing moves, with less the peak is less. */
+static void test_stream_policies(void)
+{
+    static const char *const policies[] = { "superneurons", "capuchin", "swapadvisor", "dtr" };
+    static struct report_run resident, roomy, tight;
+    char text[128];
+    if (run_on(&resident, "dgx1-v100-32gb", "pipedream", "resident", "")) {
+        double peak = (double)use_of(&resident, 0)->peak_bytes;
+        for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+            bool recomputes = strcmp(policies[i], "dtr") == 0;
+            if (run_on(&roomy, "dgx1-v100-32gb", "pipedream", policies[i], "")) {
+                EXPECT_REAL(zero_total(&roomy, OP_COPY_D2H), 0, 0);
+                EXPECT(strcmp(policies[i], "superneurons") == 0 ||
+                       (double)use_of(&roomy, 0)->peak_bytes == peak); /* which always recomputes what is cheap */
+            }
+            snprintf(text, sizeof text, "{\"name\": \"%s\", \"budget_gib\": %.6f}", policies[i], 0.9 * peak / GIB);
+            if (run_on(&tight, "dgx1-v100-32gb", "pipedream", text, "")) {
+                EXPECT((double)use_of(&tight, 0)->peak_bytes < peak);
+                EXPECT(recomputes ? zero_last(&tight, OP_COMPUTE, PHASE_RECOMPUTE) != SCHED_NONE
+                                  : strcmp(policies[i], "superneurons") == 0 || zero_total(&tight, OP_COPY_D2H) > 0 ||
+                                        zero_last(&tight, OP_COMPUTE, PHASE_RECOMPUTE) != SCHED_NONE);
+            }
+            report_run_free(&roomy);
+            report_run_free(&tight);
+        }
+    }
+    report_run_free(&resident);
+}
+
 /* Places put stages on other devices and change nothing else: device 2 holds what stage 0 held. An empty list of moves is the resident policy. */
 static void test_places(void)
 {
@@ -314,5 +441,6 @@ static void test_unfolded(void)
     report_run_free(&run);
 }
 
-TEST_MAIN(TEST(test_stripes), TEST(test_links), TEST(test_orders), TEST(test_states), TEST(test_places),
-          TEST(test_round_trip), TEST(test_refusals), TEST(test_unfolded))
+TEST_MAIN(TEST(test_stripes), TEST(test_links), TEST(test_orders), TEST(test_states), TEST(test_streams),
+          TEST(test_stream_states), TEST(test_stream_policies), TEST(test_places), TEST(test_round_trip),
+          TEST(test_refusals), TEST(test_unfolded))

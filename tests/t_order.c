@@ -235,5 +235,34 @@ static void test_parameters(void)
     strbuf_free(&out);
 }
 
-TEST_MAIN(TEST(test_gpipe), TEST(test_1f1b), TEST(test_dapple_pb), TEST(test_interleaved), TEST(test_placement),
-          TEST(test_every_order_verifies), TEST(test_refusals), TEST(test_verify_catches), TEST(test_parameters))
+/* Peaks of facts C.10 (p = 4, m = 8) and of the asynchronous orders; what an order with few micro-batches can keep. */
+static void test_in_flight(void)
+{
+    static const struct {
+        const char *name;
+        uint32_t v, m, peaks[4];
+    } cases[] = {
+        { "gpipe", 1, 8, { 8, 8, 8, 8 } },     { "1f1b", 1, 8, { 4, 3, 2, 1 } },
+        { "1f1b", 1, 2, { 2, 2, 2, 1 } },      { "dapple-pb", 1, 8, { 7, 5, 3, 1 } },
+        { "lsps-a", 1, 8, { 8, 8, 8, 1 } },    { "interleaved", 2, 8, { 11, 9, 7, 5 } },
+        { "zb-h1", 1, 8, { 4, 4, 4, 4 } },     { "zb-h2", 1, 8, { 7, 7, 7, 7 } },
+        { "pipedream", 1, 8, { 4, 3, 2, 1 } }, { "pipedream-2bw", 1, 8, { 4, 3, 2, 1 } },
+        { "zb-v", 2, 8, { 8, 8, 8, 8 } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct pipeline_order *order = order_named(cases[i].name);
+        const struct order_request request = request_of(order, 4, cases[i].v, cases[i].m);
+        struct error error = { 0 };
+        for (uint32_t s = 0; s < 4; s++) {
+            uint32_t most;
+            EXPECT_INT(order_in_flight(order, &request, s, &most, &error), STATUS_OK);
+            if (most != cases[i].peaks[s]) {
+                TEST_FAIL_("%s, stage %u: %u in flight, expected %u", cases[i].name, s, most, cases[i].peaks[s]);
+            }
+        }
+    }
+}
+
+TEST_MAIN(TEST(test_in_flight), TEST(test_gpipe), TEST(test_1f1b), TEST(test_dapple_pb), TEST(test_interleaved),
+          TEST(test_placement), TEST(test_every_order_verifies), TEST(test_refusals), TEST(test_verify_catches),
+          TEST(test_parameters))

@@ -228,6 +228,55 @@ static void test_planners(void)
     scenario_free(&scenario);
 }
 
+/* Memory of the stages as the order of the plan has it: what the simulator finds on the fullest device is that and what is not counted, runtime and short-lived tensors: less than a further micro-batch, or the three older versions of four stages, would add. */
+static void test_memory_by_order(void)
+{
+    static const struct {
+        const char *planner, *order, *parallel;
+        uint32_t parameter;
+        double word;
+    } cases[] = {
+        { "pipedream", "1f1b", "", 2, 0 },          { "pipedream", "pipedream", "", 2, 1 },
+        { "pipedream", "pipedream-2bw", "", 2, 2 }, { "hippie", "lsps-a", "", 0, 0 },
+        { "hippie", "lsps-b", "", 0, 1 },           { "dapple", "1f1b", "", 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static struct scenario scenario;
+        struct error error = { 0 };
+        const struct planner *planner = planner_find(cases[i].planner, &error);
+        EXPECT_INT(scenario_parse(&scenario,
+                                  "{\"model\": \"bert-huge-32\", \"machine\": \"dgx-a100-80gb\", \"gpus\": 4,"
+                                  " \"training\": {\"global_batch\": 256, \"micro_batch\": 8}}",
+                                  "test", NULL, 0, &error),
+                   STATUS_OK);
+        const double budget = scenario.machine.gpu.usable_bytes;
+        struct planner_request request = {
+            .scenario = &scenario, .budgets_bytes = &budget, .budget_count = 1, .threads = 1, .top = 4
+        };
+        struct planner_answer answer;
+        parameters_defaults(planner->parameters, planner->parameter_count, &request.parameters);
+        if (cases[i].word > 0 || strcmp(cases[i].planner, "hippie") == 0) {
+            request.parameters.value[cases[i].parameter] = cases[i].word;
+        }
+        EXPECT_INT(planner_search(planner, &request, &answer, &error), STATUS_OK);
+        const struct planner_result *result = &answer.results[0];
+        for (uint32_t k = 0; k <= result->runner_up_count; k++) {
+            const struct planner_choice *choice = k == 0 ? &result->best : &result->runners_up[k - 1];
+            double most = 0, peak = (double)choice->simulated.peak_bytes;
+            for (uint32_t s = 0; s < choice->stage_count; s++) {
+                most = fmax(most, choice->stages[s].memory_bytes);
+            }
+            printf("%s, %s, %u stages: %.4g GiB counted, %.4g simulated\n", cases[i].planner, choice->plan.order,
+                   choice->stage_count, most / 0x1p30, peak / 0x1p30);
+            EXPECT_TEXT(choice->plan.order, cases[i].order);
+            double uncounted = planner_device_bytes(&scenario, false, choice->plan.data > 1, choice->stage_count > 1);
+            EXPECT(peak >= most && peak - uncounted - most < 0x1p30);
+        }
+        planner_answer_free(&answer);
+        scenario_free(&scenario);
+    }
+}
+
 static void test_no_depth(void)
 {
     static struct scenario scenario;
@@ -248,5 +297,5 @@ static void test_no_depth(void)
     scenario_free(&scenario);
 }
 
-TEST_MAIN(TEST(test_planners), TEST(test_no_depth), TEST(test_vgg16), TEST(test_brute_force), TEST(test_files),
-          TEST(test_refused))
+TEST_MAIN(TEST(test_planners), TEST(test_memory_by_order), TEST(test_no_depth), TEST(test_vgg16),
+          TEST(test_brute_force), TEST(test_files), TEST(test_refused))

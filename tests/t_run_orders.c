@@ -452,6 +452,9 @@ static void test_refusals(void)
     expect_refused(P4 "\"dualpipe\"", ",\"memory_policy\":\"zero-offload\"", "$.memory_policy", "use \"resident\"");
     expect_refused(P4 "{\"name\":\"steps\",\"stages\":[\"F0 B0\",\"F0 B0\"]}", "", "$.parallel.pipeline",
                    "the steps of pipeline_order \"steps\" are for 2 stages");
+    expect_refused(
+        P4 "\"pipedream\"", ",\"memory_policy\":\"zero-offload\"", "$.memory_policy",
+        "use \"resident\", one that moves pass by pass, like \"mpress\" or \"capuchin\", or an order with a flush");
     expect_refused("\"pipeline\":2,\"data\":2,\"pipeline_order\":{\"name\":\"steps\",\"stages\":[\"F0 B0\",\"F0 B0\"]}",
                    "", "$.training.global_batch", "global_batch 2 makes as many");
     expect_refused(P4 "{\"name\":\"steps\",\"stages\":[\"F0 F1 B0\",\"F0 B0 F1 B1\"]}", "", "stage 0, position 3",

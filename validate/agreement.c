@@ -80,6 +80,12 @@ static enum status check_timeline(const struct agreement_collector *c, const str
     return STATUS_OK;
 }
 
+static double step_s(const struct schedule *schedule, const struct timeline *timeline)
+{
+    const struct step_window window = timeline_step(schedule, timeline);
+    return s_from_ps(window.to_ps - window.from_ps);
+}
+
 static double duration_s(const struct timeline *timeline, uint32_t op)
 {
     return s_from_ps(timeline->ops[op].end_ps - timeline->ops[op].start_ps);
@@ -104,7 +110,7 @@ enum status agreement_step(struct agreement_collector *c, const struct timeline 
         snprintf(c->executor, sizeof c->executor, "%s", measured->executor);
     }
     c->emulated = c->emulated || measured->emulated;
-    c->steps_s[c->step_count++] = s_from_ps(measured->end_ps);
+    c->steps_s[c->step_count++] = step_s(c->schedule, measured);
     return STATUS_OK;
 }
 
@@ -174,7 +180,7 @@ static void fill_group(const struct agreement *a, const struct schedule *s, stru
 {
     *group = (struct agreement_group){ 0 };
     for (uint32_t i = 0; i < s->op_count; i++) {
-        if (belongs(&s->ops[i], rule)) {
+        if (a->op_inside[i] && belongs(&s->ops[i], rule)) {
             scratch[group->ops++] = agreement_error(a->op_simulated_s[i], a->op_measured_s[i], a->floor_s);
             group->simulated_s += a->op_simulated_s[i];
             group->measured_s += a->op_measured_s[i];
@@ -194,7 +200,7 @@ static void find_worst(struct agreement *a, const struct schedule *s)
     for (uint32_t i = 0; i < s->op_count; i++) {
         struct agreement_op one = { i, a->op_simulated_s[i], a->op_measured_s[i], 0 };
         one.error = agreement_error(one.simulated_s, one.measured_s, a->floor_s);
-        if (!belongs(&s->ops[i], (struct member_rule){ -1, -1 }) || one.error <= 0) {
+        if (!a->op_inside[i] || !belongs(&s->ops[i], (struct member_rule){ -1, -1 }) || one.error <= 0) {
             continue;
         }
         uint32_t at = a->worst_count;
@@ -249,16 +255,24 @@ static enum status compare_memory(struct agreement *a, const struct agreement_co
     return status == STATUS_LIMIT ? STATUS_OK : status;
 }
 
+static bool begins_inside(const struct step_window *window, const struct op_times *times)
+{
+    return window->steps == 1 || (times->start_ps >= window->from_ps && times->start_ps < window->to_ps);
+}
+
 static enum status compare(const struct agreement_collector *c, const struct timeline *simulated, struct agreement *a,
                            struct error *error)
 {
     const struct schedule *s = c->schedule;
+    const struct step_window window = timeline_step(s, simulated);
     size_t most = s->op_count > AGREEMENT_STEPS_MAX ? s->op_count : AGREEMENT_STEPS_MAX;
     double *scratch = malloc(most * sizeof *scratch);
     a->spaces = calloc((size_t)s->space_count + 1, sizeof *a->spaces);
     a->op_simulated_s = calloc((size_t)s->op_count + 1, sizeof *a->op_simulated_s);
     a->op_measured_s = calloc((size_t)s->op_count + 1, sizeof *a->op_measured_s);
-    if (scratch == NULL || a->spaces == NULL || a->op_simulated_s == NULL || a->op_measured_s == NULL) {
+    a->op_inside = calloc((size_t)s->op_count + 1, sizeof *a->op_inside);
+    if (scratch == NULL || a->spaces == NULL || a->op_simulated_s == NULL || a->op_measured_s == NULL ||
+        a->op_inside == NULL) {
         free(scratch);
         agreement_free(a);
         return no_memory(error);
@@ -267,6 +281,7 @@ static enum status compare(const struct agreement_collector *c, const struct tim
     a->op_count = s->op_count;
     for (uint32_t i = 0; i < s->op_count; i++) {
         a->op_simulated_s[i] = duration_s(simulated, i);
+        a->op_inside[i] = begins_inside(&window, &simulated->ops[i]);
     }
     take_medians(c, scratch, a->op_measured_s);
     compare_steps(a);
@@ -301,7 +316,7 @@ enum status agreement_finish(struct agreement_collector *collector, const struct
         agreement->schedule_hash = collector->hash;
         agreement->emulated = collector->emulated;
         agreement->step_count = collector->step_count;
-        agreement->simulated_step_s = s_from_ps(simulated->end_ps);
+        agreement->simulated_step_s = step_s(collector->schedule, simulated);
         status = compare(collector, simulated, agreement, error);
     }
     agreement_abandon(collector);
@@ -313,6 +328,7 @@ void agreement_free(struct agreement *agreement)
     free(agreement->spaces);
     free(agreement->op_simulated_s);
     free(agreement->op_measured_s);
+    free(agreement->op_inside);
     *agreement = (struct agreement){ 0 };
 }
 

@@ -12,6 +12,9 @@
  * Errors of ops are |simulated - measured| / measured of their durations (end - start, alone or not), but never over less than the floor: below it, it is the clock and
  * the thread switch that is measured. Marks take no time and are left out.
  *
+ * A schedule may hold several training steps, of which the settled one counts (timeline_step): the step is its length, in each timeline by its own times, and errors are those of the ops that
+ * begin in it in the simulation. Peaks are those of all.
+ *
  * Peaks should be equal to the byte. Where a schedule leaves it to timing what lives beside what (copies beside compute), two true runs can differ: beside the peaks stands the range that
  * any timing can give (sim/ir/peak_range.h). A peak outside of it is no matter of timing but a fault of the executor. */
 #ifndef MEMWALL_VALIDATE_AGREEMENT_H
@@ -68,6 +71,7 @@ struct agreement {
     struct agreement_space *spaces; /* [space_count], owned */
     uint32_t space_count;
     double *op_simulated_s, *op_measured_s; /* [op_count], owned; measured: the median over steps */
+    bool *op_inside;                        /* [op_count], owned: begins within the step */
     uint32_t op_count;
 };
 

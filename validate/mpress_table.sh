@@ -4,8 +4,8 @@
 #
 #   validate/mpress_table.sh [MACHINE...]     default: dgx1-v100-32gb dgx-a100-40gb
 #
-# Pipelines of eight single GPUs (DAPPLE's order, equal stages): everything resident; with recomputation or host swap alone, or all of MPress's mechanisms, as `memwall plan --planner mpress` finds
-# them. ZeRO variants: eight data-parallel ranks; of recomputation none or full and micro-batches of 1, 2, 4, 8, 16 the fastest that fits. Takes minutes; MEMWALL_BINARY says which memwall.
+# Pipelines of eight single GPUs (equal stages) on the two bases of MPress: DAPPLE's order, with a flush, and PipeDream's, asynchronous with weight versions stashed. Everything resident; with
+# recomputation or host swap alone (DAPPLE), or all of MPress's mechanisms, as `memwall plan --planner mpress` finds them. PipeDream's weights lag behind: its samples are not worth as much. ZeRO variants: eight data-parallel ranks; of recomputation none or full and micro-batches of 1, 2, 4, 8, 16 the fastest that fits. Takes minutes; MEMWALL_BINARY says which memwall.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 memwall=${MEMWALL_BINARY:-build/memwall}
@@ -65,10 +65,10 @@ zero() {
     echo "$best"
 }
 
-systems='resident recomputation host-swap MPress ZeRO-Offload ZeRO-3-Offload ZeRO-Infinity'
+systems='DAPPLE +recomputation +host-swap MPress-on-DAPPLE PipeDream MPress-on-PipeDream ZeRO-Offload ZeRO-3-Offload ZeRO-Infinity'
 for machine in ${*:-dgx1-v100-32gb dgx-a100-40gb}; do
     printf '%s, samples/s (simulated; - does not fit)\n\n' "$machine"
-    printf '| model | DAPPLE | + recomputation | + host swap | MPress | ZeRO-Offload | ZeRO-3 Offload | ZeRO-Infinity | MPress over each ZeRO |\n|---|---|---|---|---|---|---|---|---|\n'
+    printf '| model | DAPPLE | + recomputation | + host swap | MPress on DAPPLE | PipeDream | MPress on PipeDream | ZeRO-Offload | ZeRO-3 Offload | ZeRO-Infinity | MPress on DAPPLE over each ZeRO |\n|---|---|---|---|---|---|---|---|---|---|---|\n'
     : >"$folder/rows"
     while read -r name layers rest; do
         read -r hidden heads vocabulary sequence micro global <<<"$rest"
@@ -83,12 +83,14 @@ for machine in ${*:-dgx1-v100-32gb dgx-a100-40gb}; do
         for allow in recompute host all; do
             row+=" $(plan_one "$folder/s.json" "$allow")"
         done
+        scenario "$folder/s.json" "$machine" "$name" "$layers" $rest megatron '{ "pipeline": 8, "pipeline_order": "pipedream" }' ", \"plan\": { \"stage_layers\": [$stages] }"
+        row+=" $(run_one "$folder/s.json") $(plan_one "$folder/s.json" all)"
         row+=" $(zero zero-offload 2 "$machine" "$name" "$layers" $rest)"
         row+=" $(zero zero3-offload 3 "$machine" "$name" "$layers" $rest)"
         row+=" $(zero zero-infinity 3 "$machine" "$name" "$layers" $rest)"
         echo "$row" >>"$folder/rows"
-        echo "$row" | awk '{ printf "| %s |", $1; for (i = 2; i <= 8; i++) printf " %s |", ($i == "-" || $i == "null" ? "-" : sprintf("%.4g", $i));
-            for (i = 6; i <= 8; i++) printf "%s%s", (i > 6 ? ", " : " "), ($5 + 0 > 0 && $i + 0 > 0 ? sprintf("%.2f", $5 / $i) : "-"); print " |" }'
+        echo "$row" | awk '{ printf "| %s |", $1; for (i = 2; i <= 10; i++) printf " %s |", ($i == "-" || $i == "null" ? "-" : sprintf("%.4g", $i));
+            for (i = 8; i <= 10; i++) printf "%s%s", (i > 8 ? ", " : " "), ($5 + 0 > 0 && $i + 0 > 0 ? sprintf("%.2f", $5 / $i) : "-"); print " |" }'
     done <<<"$models"
     awk -v systems="$systems" 'BEGIN { n = split(systems, name, " ") }
         { family = $1; sub(/-.*/, "", family); for (i = 1; i <= n; i++) if ($(i + 1) + 0 > 0) largest[family i] = $1 }

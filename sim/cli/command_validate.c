@@ -22,7 +22,8 @@ const struct cli_command command_validate = {
     .help =
         "Builds one schedule, simulates it, runs the very same bytes on threads or GPUs of this computer, and\n"
         "compares: the step, each op, the peak of every memory space. Medians over the steps count, and the error\n"
-        "stands beside what repeating the measurement changes. The simulation takes the machine of the scenario:\n"
+        "stands beside what repeating the measurement changes. Of a schedule that holds several steps (an order that\n"
+        "is never flushed fills up first) the settled one counts. The simulation takes the machine of the scenario:\n"
         "give the one that `memwall calibrate` wrote here (--set machine=here.json). Nothing of a framework's host\n"
         "time is simulated: there is none in the run. Beside the peaks stands what any timing of this schedule could\n"
         "give: two peaks that differ within it tell of a race, one outside of it of a fault.\n"
@@ -65,10 +66,11 @@ static bool take_step(void *context, uint32_t step, const struct timeline *timel
     if (timeline->outcome != TIMELINE_DONE) {
         return false; /* run() returns it */
     }
+    const struct step_window window = timeline_step(&v->job.schedule, timeline);
     v->step_status = agreement_step(v->collector, timeline, &v->error);
     if (v->step_status == STATUS_OK && !v->flags.quiet) {
         fprintf(stderr, "%sstep %u of %u: %s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", step + 1, v->options.steps,
-                text_time_ps(timeline->end_ps, text, sizeof text));
+                text_time_ps(window.to_ps - window.from_ps, text, sizeof text));
     }
     return v->step_status == STATUS_OK;
 }

@@ -41,6 +41,11 @@ uint32_t lower_stage(const struct lowering *l)
     return l->rank->stage;
 }
 
+struct order_request lower_order_request(const struct lowering *l)
+{
+    return l->order_request;
+}
+
 uint32_t lower_device(const struct lowering *l)
 {
     return l->rank->device;
@@ -205,12 +210,12 @@ static enum status check_order(const struct lower_request *request, struct error
     }
     const char *keeps =
         order->asynchronous ? "updates the weights while micro-batches are in flight" : "keeps two copies of the model";
-    if (!policy_is_passive(request->policy)) {
-        return error_at(
-            error, STATUS_BAD_INPUT, NULL, "$.memory_policy",
-            "policy \"%s\" moves tensors by the step, but pipeline_order \"%s\" %s: use \"resident\", or an "
-            "order with a flush and one copy, like \"1f1b\"",
-            request->policy->name, order->name, keeps);
+    if (!policy_is_passive(request->policy) && !(order->asynchronous && request->policy->streams)) {
+        return error_at(error, STATUS_BAD_INPUT, NULL, "$.memory_policy",
+                        "policy \"%s\" moves tensors by the step, but pipeline_order \"%s\" %s: use \"resident\"%s, or "
+                        "an order with a flush and one copy, like \"1f1b\"",
+                        request->policy->name, order->name, keeps,
+                        order->asynchronous ? ", one that moves pass by pass, like \"mpress\" or \"capuchin\"" : "");
     }
     int64_t zero_max = order->asynchronous ? 0 : 1;
     if (plan->zero_stage > zero_max) {
@@ -294,15 +299,13 @@ static uint32_t *ids(struct lowering *l, size_t count)
 /* Stages that update for themselves settle within two steps: the slowest cycle of a stage rules from the second on. */
 enum { SETTLING_STEPS = 2 };
 
-/* What is never flushed, or whose stages do not wait for each other, is simulated from its beginning: steps that fill it, one to be measured, and one behind it (timeline_step). */
+/* What is never flushed (plan_order_steps), or whose stages do not wait for each other, is simulated from its beginning: steps that fill it, one to be measured, and one behind it (timeline_step). */
 static enum status count_steps(struct lowering *l)
 {
     const struct order_request *request = &l->order_request;
     uint32_t a_step = request->micro_batches;
-    l->steps = 1;
+    l->steps = plan_order_steps(l->request->order, l->request->plan);
     if (l->request->order->asynchronous) {
-        uint32_t fill = (order_warm_up(request, 0) + 1) * order_replicas(request, 0);
-        l->steps = (fill + a_step - 1) / a_step + 2;
         if ((uint64_t)l->steps * a_step > ORDER_MICRO_BATCHES_MAX) {
             return error_at(l->error, STATUS_BAD_INPUT, NULL, "$.training.global_batch",
                             "%u micro-batches a step: a step of an asynchronous order is simulated within %u steps, "

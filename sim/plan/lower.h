@@ -87,6 +87,8 @@ void lower_lack(struct lowering *lowering, enum space_kind kind, double needed_b
                 const char *what);
 
 uint32_t lower_stage(const struct lowering *lowering);
+/* What the pipeline order is asked for over all that the schedule holds. An asynchronous order is one stream: its micro-batches are those of all steps, numbered through. */
+struct order_request lower_order_request(const struct lowering *lowering);
 uint32_t lower_device(const struct lowering *lowering); /* the rank's GPU number, or that of its representative */
 uint32_t lower_data_size(
     const struct lowering *lowering); /* data * context of the plan (policies see no plan whose layers differ) */

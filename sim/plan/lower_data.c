@@ -186,11 +186,12 @@ static void release_bucket_gradients(struct lowering *l, const struct bucket *bu
     }
 }
 
-/* The layer's last reduction over the data-parallel group is `op`. A tied embedding's gradient is final only when both copies are summed: lowering_end_step tells. */
+/* The layer's last reduction over the data-parallel group is `op`. A tied embedding's gradient is final only when both copies are summed: lowering_end_step tells. Asynchronous orders sum them behind
+ * the update (lowering_update). */
 static void gradient_reduced(struct lowering *l, const struct lower_layer *layer, uint32_t op)
 {
     struct rank_state *rank = l->rank;
-    if (layer->kind != LAYER_TRANSFORMER && rank->groups.embedding != SCHED_NONE) {
+    if (layer->kind != LAYER_TRANSFORMER && rank->groups.embedding != SCHED_NONE && !l->request->order->asynchronous) {
         rank->tied_layer = layer->index;
     } else if (l->request->policy->gradient_ready != NULL) {
         l->request->policy->gradient_ready(l, layer, op);

@@ -200,11 +200,16 @@ static bool ends_meet(const struct lowering *l)
 void lowering_update(struct lowering *l)
 {
     struct rank_state *rank = l->rank;
+    const struct memory_policy *policy = l->request->policy;
     lowering_finish_data(l);
     rank->updates++;
     if (ends_meet(l)) {
         sum_tied(l, rank->tied_queue);
     }
-    lower_device_optimizer(l, rank->last_data);
+    if (policy->optimizer != NULL) {
+        policy->optimizer(l, rank->last_data);
+    } else {
+        lower_device_optimizer(l, rank->last_data);
+    }
     clear_gradients(l);
 }

@@ -288,12 +288,7 @@ static uint32_t communicators(const struct lowering *l, const struct rank_state 
 
 static void runtime_buffer(struct lowering *l, const struct rank_state *rank)
 {
-    const struct software *software = l->request->software;
-    const struct machine *machine = l->request->cluster->machine;
-    double bytes = software_runtime_bytes(software, machine);
-    if (software->nccl_buffers) {
-        bytes += communicators(l, rank) * machine_communicator_bytes(machine);
-    }
+    double bytes = software_runtime_bytes(l->request->software, l->request->cluster->machine, communicators(l, rank));
     if (bytes > 0) {
         lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_RUNTIME, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END,
                      "context, communicators, workspaces");

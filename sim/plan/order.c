@@ -103,6 +103,25 @@ void order_route(const struct pipeline_order *order, const struct order_request 
     *last = *first + length - 1;
 }
 
+enum status order_in_flight(const struct pipeline_order *order, const struct order_request *request, uint32_t stage,
+                            uint32_t *most, struct error *error)
+{
+    const enum step_kind back = order->splits_backward ? STEP_BACKWARD_WEIGHT : STEP_BACKWARD;
+    struct order_step *steps = calloc(order_step_count(order, request), sizeof *steps);
+    if (steps == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory for the steps of a stage");
+    }
+    uint32_t count = order->build(request, stage, steps), now = 0;
+    *most = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        now += steps[i].kind == STEP_FORWARD;
+        *most = now > *most ? now : *most;
+        now -= steps[i].kind == back;
+    }
+    free(steps);
+    return STATUS_OK;
+}
+
 uint32_t order_weight_versions(const struct pipeline_order *order, const struct order_request *request, uint32_t stage)
 {
     return order->weight_versions != NULL ? order->weight_versions(request, stage) : 1;

@@ -102,6 +102,9 @@ uint32_t order_model_stage(const struct pipeline_order *order, const struct orde
                            uint32_t virtual_stage);
 /* Whether no device has both the embedding and the head, of whatever copy: a tied table is then kept at either end. */
 bool order_ends_apart(const struct pipeline_order *order, const struct order_request *request);
+/* Passes forward of `stage` that have not come back yet (W, where backwards are split), at most; a chunk counts one. The request has passed order_check. */
+enum status order_in_flight(const struct pipeline_order *order, const struct order_request *request, uint32_t stage,
+                            uint32_t *most, struct error *error);
 uint32_t order_weight_versions(const struct pipeline_order *order, const struct order_request *request, uint32_t stage);
 /* Check that each (micro-batch, chunk) appears once per kind, F before B before W. Run on every built order, in every build. */
 enum status order_verify(const struct pipeline_order *order, const struct order_request *request, uint32_t stage,

@@ -43,6 +43,21 @@ struct order_request plan_order_request(const struct plan *plan)
                                    .replicas = plan->replica_sharing == SHARING_DEAL ? plan->stage_replicas : NULL };
 }
 
+uint32_t plan_order_steps(const struct pipeline_order *order, const struct plan *plan)
+{
+    const struct order_request request = plan_order_request(plan);
+    uint32_t ahead = (order_warm_up(&request, 0) + 1) * order_replicas(&request, 0);
+    uint32_t fill = (ahead + request.micro_batches - 1) / request.micro_batches;
+    return order->asynchronous ? fill + 2 : 1;
+}
+
+struct order_request plan_order_stream(const struct pipeline_order *order, const struct plan *plan)
+{
+    struct order_request request = plan_order_request(plan);
+    request.micro_batches *= plan_order_steps(order, plan);
+    return request;
+}
+
 void plan_order_use(struct plan *plan, const struct pipeline_order *order)
 {
     snprintf(plan->order, PLAN_WORD_BYTES, "%s", order->name); /* registered names are short */

@@ -19,6 +19,12 @@ const struct pipeline_order *plan_order(const struct plan *plan, struct error *e
 /* What the order is asked for: the plan's stages, micro-batches of one step, chunks, parameters. */
 struct order_request plan_order_request(const struct plan *plan);
 
+/* Steps that a schedule of the order holds. An asynchronous order is never flushed: simulated from its beginning are steps that fill it, one to be measured, and one behind it (timeline_step). Else 1. */
+uint32_t plan_order_steps(const struct pipeline_order *order, const struct plan *plan);
+
+/* What the order is asked for over all of these steps. */
+struct order_request plan_order_stream(const struct pipeline_order *order, const struct plan *plan);
+
 /* Make a registered order the plan's, with its default parameters. */
 void plan_order_use(struct plan *plan, const struct pipeline_order *order);
 

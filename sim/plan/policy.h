@@ -4,8 +4,8 @@
  * is optional: a policy without any is `resident` (everything on the device, Adam on the device). State lives in the lowering's arena, reached through lower_policy_state.
  *
  * To add one: one file in strategies/policies/ with a `const struct memory_policy`, its name in strategies/policies/policies.h and strategies/registry.c, one test.
- * A policy that moves something (any hook but check and choose_recompute) takes part in orders with a flush and one copy of the model, and in plans that split all layers alike: others are
- * refused before a hook is called. An activation can be taken from after_pass of its LOWER_FORWARD on, and is given back in before_pass of its LOWER_BACKWARD at the latest.
+ * A policy that moves something (any hook but check and choose_recompute) takes part in orders with a flush and one copy of the model, with `streams` in asynchronous ones too, and in plans that
+ * split all layers alike: others are refused before a hook is called. An activation can be taken from after_pass of its LOWER_FORWARD on, and is given back in before_pass of its LOWER_BACKWARD at the latest.
  *
  * strategies/policies/resident.c is the smallest; strategies/policies/optimizer_on_host.c the smallest that moves something, tests/t_policy_optimizer_on_host.c its test. */
 #ifndef MEMWALL_PLAN_POLICY_H
@@ -50,6 +50,10 @@ struct memory_policy {
     bool owns_model_data;
     /* The policy carries out the plan's moves (sim/plan/plan_moves.h). */
     bool takes_moves;
+    /* The policy goes with asynchronous orders. They are one stream of passes, all steps of the schedule, whose micro-batches are numbered through (lower_order_request): `gradient_ready` and
+     * `optimizer` are called for each update amid the stream, after_op being SCHED_NONE where the last pass is all that there is to wait for, and there is no norm of gradients. The compute op after
+     * `optimizer` clears the gradients, and those behind it use the new weights. */
+    bool streams;
 };
 
 #endif

@@ -14,15 +14,17 @@ struct walker {
     uint32_t *ahead;       /* [op]: the one before it in its queue, or SCHED_NONE */
     uint32_t *match_first; /* [match]: lowest op, or SCHED_NONE */
     uint32_t *match_next;  /* [op]: next partner, or SCHED_NONE */
+    int64_t from_ps;       /* where the step begins */
     int64_t cursor_ps;     /* all from here to the end is explained */
     uint32_t capacity;
     bool out_of_memory;
 };
 
-/* The span from `from_ps` to the cursor. Spans are kept backwards until the end. */
+/* The span from `from_ps` to the cursor, as far as it lies in the step. Spans are kept backwards until the end. */
 static void explain(struct walker *w, int64_t from_ps, uint32_t op, enum path_cause cause)
 {
     struct critical_path *path = w->path;
+    from_ps = from_ps > w->from_ps ? from_ps : w->from_ps;
     if (from_ps >= w->cursor_ps) {
         return;
     }
@@ -148,26 +150,42 @@ static void set_links(struct critical_path *path, uint32_t from, uint32_t to, en
     }
 }
 
-/* From the op that ends last back to 0: what comes before an op stands before it in the schedule's order, so the way is at most as long as that. Only ops that take no time, issued by a
- * host that costs nothing, could be mistaken for each other's cause; `left` ends that. */
-static void walk(struct walker *w, uint32_t op)
+/* From the op that ends last (or `begins` when the step has ended) back to the step's begin: what comes before an op stands before it in the schedule's order, so the way is at most as long as
+ * that. Only ops that take no time, issued by a host that costs nothing, could be mistaken for each other's cause; `left` ends that. */
+static void walk(struct walker *w, uint32_t op, bool begins)
 {
-    for (uint32_t left = w->s->op_count; op != SCHED_NONE && w->cursor_ps > 0 && left > 0 && !w->out_of_memory;
+    for (uint32_t left = w->s->op_count; op != SCHED_NONE && w->cursor_ps > w->from_ps && left > 0 && !w->out_of_memory;
          left--) {
         uint32_t first_span = w->path->span_count, last = op;
-        explain_run(w, op);
+        if (!begins) {
+            explain_run(w, op);
+        }
+        begins = false;
         explain(w, w->times[op].matched_ps, op, PATH_MEMORY_WAIT);
         for (uint32_t i = first_partner(w, op); i != SCHED_NONE; i = w->match_next[i]) {
             last = w->times[i].ready_ps > w->times[last].ready_ps ? i : last;
         }
         uint32_t end_span = w->path->span_count;
         enum path_link link = PATH_BY_START;
-        uint32_t before = w->cursor_ps > 0 ? cause_of_ready(w, last, &link) : SCHED_NONE;
+        uint32_t before = w->cursor_ps > w->from_ps ? cause_of_ready(w, last, &link) : SCHED_NONE;
         set_links(w->path, end_span, w->path->span_count, PATH_BY_HOST);
         set_links(w->path, first_span, end_span, last != op ? PATH_BY_MATCH : link);
         op = before;
     }
-    explain(w, 0, SCHED_NONE, PATH_UNEXPLAINED);
+    explain(w, w->from_ps, SCHED_NONE, PATH_UNEXPLAINED);
+}
+
+/* The op with which the way back from the step's end begins: that which ends last; of several steps that with which the next one begins. */
+static uint32_t find_end(const struct schedule *s, const struct op_times *times, bool several)
+{
+    uint32_t end = SCHED_NONE, count = several ? s->ranks[0].first_op + s->ranks[0].op_count : s->op_count;
+    for (uint32_t i = several ? s->ranks[0].first_op : 0; i < count; i++) {
+        bool later = end == SCHED_NONE || times[i].end_ps > times[end].end_ps;
+        if (several ? (s->ops[i].flags & OP_FLAG_STEP) != 0 : later) {
+            end = i;
+        }
+    }
+    return end;
 }
 
 static enum status prepare(struct walker *w, struct arena *arena, struct error *error)
@@ -271,12 +289,10 @@ enum status critical_path_find(struct critical_path *path, const struct result_i
     }
     TRY(cost_table_build(&costs, input->schedule, input->cluster, input->software, error));
     TRY_OR_FAIL(prepare(&w, &scratch, error));
-    w.cursor_ps = input->timeline->end_ps;
-    uint32_t last = SCHED_NONE;
-    for (uint32_t i = 0; i < w.s->op_count; i++) {
-        last = last == SCHED_NONE || w.times[i].end_ps > w.times[last].end_ps ? i : last;
-    }
-    walk(&w, last);
+    const struct step_window window = timeline_step(w.s, input->timeline);
+    w.from_ps = window.from_ps;
+    w.cursor_ps = window.to_ps;
+    walk(&w, find_end(w.s, w.times, window.steps > 1), window.steps > 1);
     TRY_OR_FAIL(add_up(&w, &scratch, error));
 fail:
     if (status != STATUS_OK) {

@@ -1,10 +1,13 @@
-/* The critical path of a simulated step: one unbroken chain of spans from 0 to the step's end, each with one cause. Its length is the step time, to the picosecond.
+/* The critical path of a simulated step: one unbroken chain of spans from its begin to its end, each with one cause. Its length is the step time, to the picosecond.
  *
- * Walked back from the op that ends last. An op that ran from start to end gives that span; before it stands
+ * The step is that of timeline_step: of a schedule that holds several (asynchronous orders, stages that do not wait for each other) the settled one, from its first op to that of the next.
+ *
+ * Walked back from the op that ends last; of several steps from that with which the next one begins. An op that ran from start to end gives that span; before it stands
  *   a wait for memory   from the moment when all else was there until its buffers fitted: a span of its own (cause memory_wait);
  *   its last partner    of matched ops the path goes on with the one that was ready last (lowest index where equal);
  *   what made that ready: the dependency that ended then; else the op ahead in its queue; else the host, which issued it then.
- * The host's thread gives spans (cause host_issue) back to where it last waited: for an op to end, with which the path goes on, or for the start of the step.
+ * The host's thread gives spans (cause host_issue) back to where it last waited: for an op to end, with which the path goes on, or for the start of the step. What an op of the step before
+ * still does when a step of several begins is not looked into: there the path ends.
  *
  * Inside a span an op's time is split into what it takes alone (of a sequence of kernels, the collectives merged into it and not hidden are told apart), what sharing links, SMs and
  * memory with others added (contention), and launches that came late (host_issue), in this order; the order is a convention, the lengths are the engine's.
@@ -61,8 +64,8 @@ struct path_op {
 enum { PATH_TOP_MAX = 8 };
 
 struct critical_path {
-    int64_t length_ps;       /* the sum of all spans; the end of the timeline (of several steps: all) */
-    struct path_span *spans; /* in order of time, without gaps */
+    int64_t length_ps;       /* the sum of all spans; the length of the step */
+    struct path_span *spans; /* in order of time, without gaps; times are the timeline's */
     uint32_t span_count;
     int64_t cause_ps[PATH_CAUSE_COUNT]; /* each sums to length_ps */
     int64_t link_ps[PATH_LINK_COUNT];

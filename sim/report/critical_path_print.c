@@ -156,7 +156,7 @@ void critical_path_text(const struct critical_path *path, const struct result_in
     strbuf_printf(out, "\nCritical path: %s in %u spans, one cause at every instant",
                   text_time_ps(path->length_ps, time, sizeof time), path->span_count);
     if (steps > 1) {
-        strbuf_printf(out, ", through all %u steps of the schedule", steps);
+        strbuf_printf(out, ", of the settled step, %u of %u", steps - 1, steps);
     }
     strbuf_char(out, '\n');
     text_table_print(&causes, 2, false, out);

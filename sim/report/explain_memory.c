@@ -405,9 +405,7 @@ void explain_memory(struct explainer *e)
     }
     if (sw->nccl_buffers) {
         const struct machine_source *source = machine_source_of(m, "memory_overhead.nccl_channel_receive_MiB");
-        explain_value(e, "one NCCL communicator",
-                      m->nccl_channels * (m->nccl_channel_receive_bytes + m->nccl_channel_send_bytes), "bytes",
-                      "channels x (receive + send)",
+        explain_value(e, "one NCCL communicator", machine_communicator_bytes(m), "bytes", "channels x (receive + send)",
                       explain_text(e, "%u x (%.0f + %.0f)", m->nccl_channels, m->nccl_channel_receive_bytes,
                                    m->nccl_channel_send_bytes),
                       source != NULL ? source->source : NULL);

@@ -266,9 +266,7 @@ static enum status stage_memory(struct screen *s, const struct point *p, int64_t
     if (software->bucket_copies && replicas > 1 && at->zero_stage == 0) {
         states += parameters * software->reduce_bytes;
     }
-    int communicators = (at->tensor > 1) + (replicas > 1) + (at->pipeline > 1);
-    double runtime = planner_runtime_bytes(s->scenario);
-    runtime += software->nccl_buffers ? communicators * machine_communicator_bytes(&s->scenario->machine) : 0;
+    double runtime = planner_device_bytes(s->scenario, at->tensor > 1, replicas > 1, at->pipeline > 1);
     double gradient = fmin(software->gradient_bytes, fmin(software->gathered_bytes, software->reduce_bytes));
     double whole_gradient = zero >= 2 ? layer->parameters * gradient : 0;
     double gathered = zero >= 3 ? layer->parameters * software->gathered_bytes : 0;

@@ -88,8 +88,5 @@ enum status layer_change_s(struct pieces *pieces, const struct scenario *scenari
 
 double layer_runtime_bytes(const struct scenario *scenario, const struct galvatron_strategy *strategy, bool pipeline)
 {
-    double bytes = planner_runtime_bytes(scenario);
-    int communicators = (strategy->tensor > 1) + (strategy->data > 1) + (pipeline ? 1 : 0);
-    return scenario->software.nccl_buffers ? bytes + communicators * machine_communicator_bytes(&scenario->machine)
-                                           : bytes;
+    return planner_device_bytes(scenario, strategy->tensor > 1, strategy->data > 1, pipeline);
 }

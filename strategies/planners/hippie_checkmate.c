@@ -51,23 +51,15 @@ static enum status partition(const struct pipeline_case *c, struct pipeline_spli
     return STATUS_OK;
 }
 
-/* Micro-batches in flight at a stage: those of 1F1B; under LSPS-A every stage but the last runs all forwards first. */
-static uint32_t in_flight(const struct pipeline_case *c, uint32_t stage)
-{
-    bool all_first = (int)c->parameters->value[P_SCHEDULE] == LSPS_A && stage + 1 < c->pipeline;
-    int64_t count = all_first ? c->micro_batches : c->pipeline - stage;
-    return (uint32_t)(count < c->micro_batches ? count : c->micro_batches);
-}
-
-/* Device bytes of a stage that keeps everything. */
-static double stage_bytes(const struct pipeline_case *c, const struct pipeline_stage *stage, uint32_t index,
+/* Device bytes of a stage that keeps everything, `k` micro-batches at once. */
+static double stage_bytes(const struct pipeline_case *c, const struct pipeline_stage *stage, uint32_t k,
                           const struct piece_layer *block)
 {
     const struct software *software = &c->scenario->software;
     struct profile_sum sum = pipeline_profile_sum(c->profile, stage->first, stage->count);
     double parameters = sum.parameter_bytes / software->reduce_bytes;
     double states = parameters * software_state_bytes(software);
-    return planner_runtime_bytes(c->scenario) + states + in_flight(c, index) * sum.saved_bytes +
+    return planner_runtime_bytes(c->scenario) + states + k * sum.saved_bytes +
            block->backward_scratch_bytes[RECOMPUTE_NONE];
 }
 
@@ -104,10 +96,11 @@ static enum status adjust(const struct pipeline_case *c, const struct pipeline_s
     }
     for (uint32_t s = 0; layers != NULL && s < split->stage_count; s++) {
         const struct pipeline_stage *stage = &split->stages[s];
-        double wanted = stage_bytes(c, stage, s, &pieces->of[LAYER_TRANSFORMER]) + c->margin_bytes - c->budget_bytes;
+        uint32_t k;
+        TRY(pipeline_in_flight(plan, s, &k, error));
+        double wanted = stage_bytes(c, stage, k, &pieces->of[LAYER_TRANSFORMER]) + c->margin_bytes - c->budget_bytes;
         uint32_t before = chosen;
-        TRY(choose(c, &layers[stage->first], stage->count, in_flight(c, s), wanted, &plan->recompute[stage->first],
-                   error));
+        TRY(choose(c, &layers[stage->first], stage->count, k, wanted, &plan->recompute[stage->first], error));
         for (uint32_t i = 0; i < stage->count; i++) {
             chosen += plan->recompute[stage->first + i] != RECOMPUTE_NONE;
         }

@@ -115,8 +115,8 @@ uint32_t mpress_away_at(const struct mpress_case *c, const struct mpress_choices
 {
     uint32_t stage = c->layers[position].stage, away = 0;
     int64_t lag = passes_ps(c, stage, choices->lag[stage][way]), lead = passes_ps(c, stage, choices->lead[stage][way]);
-    for (uint32_t m = 0; m < c->micro_batches; m++) {
-        size_t at = (size_t)position * c->micro_batches + m;
+    for (uint32_t m = 0; m < c->instances; m++) {
+        size_t at = (size_t)position * c->instances + m;
         away += view->forward_end_ps[at] + lag <= at_ps && at_ps < view->backward_start_ps[at] - lead;
     }
     return away;
@@ -126,8 +126,8 @@ static uint32_t in_flight_at(const struct mpress_case *c, const struct mpress_vi
                              int64_t at_ps)
 {
     uint32_t count = 0;
-    for (uint32_t m = 0; m < c->micro_batches; m++) {
-        size_t at = (size_t)position * c->micro_batches + m;
+    for (uint32_t m = 0; m < c->instances; m++) {
+        size_t at = (size_t)position * c->instances + m;
         count += view->forward_end_ps[at] <= at_ps && at_ps < view->backward_start_ps[at];
     }
     return count;
@@ -138,11 +138,11 @@ uint32_t mpress_away_most(const struct mpress_case *c, const struct mpress_choic
 {
     uint32_t stage = c->layers[position].stage, most = 0;
     int64_t both = passes_ps(c, stage, choices->lag[stage][way] + choices->lead[stage][way]);
-    for (uint32_t m = 0; m < c->micro_batches; m++) {
-        size_t at = (size_t)position * c->micro_batches + m;
+    for (uint32_t m = 0; m < c->instances; m++) {
+        size_t at = (size_t)position * c->instances + m;
         uint32_t together = 0;
-        for (uint32_t k = 0; k < c->micro_batches; k++) { /* on another device from its forward's end to its backward */
-            size_t other = (size_t)position * c->micro_batches + k;
+        for (uint32_t k = 0; k < c->instances; k++) { /* on another device from its forward's end to its backward */
+            size_t other = (size_t)position * c->instances + k;
             together += view->forward_end_ps[other] <= view->forward_end_ps[at] &&
                         view->forward_end_ps[at] < view->backward_start_ps[other] &&
                         view->backward_start_ps[other] - view->forward_end_ps[other] > both;
@@ -265,6 +265,7 @@ static bool rate_states(const struct mpress_case *c, const struct mpress_choices
         pick->cost_s =
             mpress_stripes_s(c, choices, layer->stage, pick->stripes, pick->stripe_count, layer->state_bytes);
     }
+    pick->cost_s *= c->updates;
     return layer->state_bytes > 0 && isfinite(pick->cost_s);
 }
 

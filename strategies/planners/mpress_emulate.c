@@ -15,7 +15,7 @@ static enum status no_memory(struct error *error)
 
 enum status mpress_view_new(const struct mpress_case *c, struct mpress_view *view, struct error *error)
 {
-    size_t intervals = (size_t)c->positions * c->micro_batches;
+    size_t intervals = (size_t)c->positions * c->instances;
     view->peak_bytes = arena_array(c->arena, double, c->stages);
     view->peak_ps = arena_array(c->arena, int64_t, c->stages);
     view->forward_end_ps = arena_array(c->arena, int64_t, intervals);
@@ -28,7 +28,7 @@ enum status mpress_view_new(const struct mpress_case *c, struct mpress_view *vie
 
 void mpress_view_assign(const struct mpress_case *c, struct mpress_view *to, const struct mpress_view *from)
 {
-    size_t intervals = (size_t)c->positions * c->micro_batches;
+    size_t intervals = (size_t)c->positions * c->instances;
     to->result = from->result;
     to->over_bytes = from->over_bytes;
     memcpy(to->peak_bytes, from->peak_bytes, c->stages * sizeof *to->peak_bytes);
@@ -54,7 +54,7 @@ bool mpress_better(const struct mpress_view *a, const struct mpress_view *b)
 static void read_intervals(const struct mpress_case *c, const struct schedule *s, const struct timeline *timeline,
                            struct mpress_view *view)
 {
-    for (size_t i = 0; i < (size_t)c->positions * c->micro_batches; i++) {
+    for (size_t i = 0; i < (size_t)c->positions * c->instances; i++) {
         view->forward_end_ps[i] = 0;
         view->backward_start_ps[i] = INT64_MAX;
     }
@@ -63,8 +63,8 @@ static void read_intervals(const struct mpress_case *c, const struct schedule *s
         if (op->layer == OP_TAG_NONE || op->micro_batch == OP_TAG_NONE || op->opcode != OP_COMPUTE) {
             continue;
         }
-        size_t at = ((size_t)op->layer + 1) * c->micro_batches + op->micro_batch;
-        CHECK(at < (size_t)c->positions * c->micro_batches);
+        size_t at = ((size_t)op->layer + 1) * c->instances + op->micro_batch;
+        CHECK(at < (size_t)c->positions * c->instances);
         const struct op_times *times = &timeline->ops[i];
         if (op->phase == PHASE_FORWARD && times->end_ps > view->forward_end_ps[at]) {
             view->forward_end_ps[at] = times->end_ps;
@@ -102,36 +102,48 @@ static void read_memory(const struct mpress_case *c, const struct plan *plan, co
     }
 }
 
-/* Without a model of the allocator: it decides nothing here, and is asked about the answer (mpress_answer.c). The caller frees both, also after an error. */
-static enum status simulate(const struct mpress_case *c, const struct plan *plan, struct schedule *s,
-                            struct timeline *timeline, struct error *error)
+struct emulation {
+    struct arena arena;
+    struct plan plan;
+    struct schedule schedule;
+    struct timeline timeline;
+};
+
+static void emulation_free(struct emulation *e)
+{
+    timeline_free(&e->timeline);
+    schedule_free(&e->schedule);
+    arena_free(&e->arena);
+}
+
+/* Without a model of the allocator: it decides nothing here, and is asked about the answer (mpress_answer.c). The caller frees it, also after an error. */
+static enum status emulate(struct mpress_case *c, const struct mpress_choices *choices, struct emulation *e,
+                           struct error *error)
 {
     struct software software = c->scenario->software;
     software.allocator = ALLOCATOR_EXACT;
-    return oracle_simulate(c->scenario, &software, plan, s, timeline, error);
+    c->emulations++;
+    TRY(mpress_choices_plan(c, choices, &e->plan, &e->arena, error));
+    return oracle_simulate(c->scenario, &software, &e->plan, &e->schedule, &e->timeline, error);
+}
+
+static void read_view(const struct mpress_case *c, const struct emulation *e, struct mpress_view *view)
+{
+    oracle_figures(&e->schedule, &e->timeline, &view->result);
+    read_memory(c, &e->plan, &e->schedule, &e->timeline, view);
+    read_intervals(c, &e->schedule, &e->timeline, view);
 }
 
 enum status mpress_emulate(struct mpress_case *c, const struct mpress_choices *choices, struct mpress_view *view,
                            struct error *error)
 {
-    struct arena arena = { 0 };
-    struct plan plan;
-    struct schedule s = { 0 };
-    struct timeline timeline = { 0 };
+    struct emulation e = { 0 };
     view->result = (struct oracle_result){ 0 };
-    enum status status = mpress_choices_plan(c, choices, &plan, &arena, error);
+    enum status status = emulate(c, choices, &e, error);
     if (status == STATUS_OK) {
-        status = simulate(c, &plan, &s, &timeline, error);
+        read_view(c, &e, view);
     }
-    if (status == STATUS_OK) {
-        oracle_figures(&s, &timeline, &view->result);
-        read_memory(c, &plan, &s, &timeline, view);
-        read_intervals(c, &s, &timeline, view);
-    }
-    c->emulations++;
-    timeline_free(&timeline);
-    schedule_free(&s);
-    arena_free(&arena);
+    emulation_free(&e);
     return status;
 }
 
@@ -152,13 +164,20 @@ static void find_stages(const struct mpress_case *c)
     CHECK(position == c->positions);
 }
 
+/* A pass of the step that is measured. */
+static bool is_settled(const struct mpress_case *c, const struct sched_op *op)
+{
+    return op->micro_batch != OP_TAG_NONE && op->micro_batch >= c->settled &&
+           op->micro_batch < c->settled + c->micro_batches;
+}
+
 /* Activations that a layer's forward takes for one micro-batch, by position. */
 static void read_saved(const struct mpress_case *c, const struct schedule *s, bool recomputed)
 {
     CHECK(s->operands != NULL && s->buffers != NULL);
     for (uint32_t i = 0; i < s->op_count; i++) {
         const struct sched_op *op = &s->ops[i];
-        if (op->layer == OP_TAG_NONE || op->micro_batch != 0 || op->opcode != OP_COMPUTE ||
+        if (op->layer == OP_TAG_NONE || op->micro_batch != c->settled || op->opcode != OP_COMPUTE ||
             op->phase != PHASE_FORWARD) {
             continue;
         }
@@ -177,7 +196,7 @@ static void read_recompute(const struct mpress_case *c, const struct schedule *s
     CHECK(timeline->ops != NULL);
     for (uint32_t i = 0; i < s->op_count; i++) {
         const struct sched_op *op = &s->ops[i];
-        if (op->layer != OP_TAG_NONE && op->phase == PHASE_RECOMPUTE) {
+        if (is_settled(c, op) && op->layer != OP_TAG_NONE && op->phase == PHASE_RECOMPUTE) {
             c->layers[op->layer + 1].recompute_s +=
                 s_from_ps(timeline->ops[i].end_ps - timeline->ops[i].start_ps) / c->micro_batches;
         }
@@ -218,7 +237,8 @@ static enum status find_passes(struct mpress_case *c, const struct schedule *s, 
     CHECK(timeline->ops != NULL);
     for (uint32_t i = 0; i < s->op_count; i++) {
         const struct sched_op *op = &s->ops[i];
-        if (op->opcode == OP_COMPUTE && (op->phase == PHASE_FORWARD || op->phase == PHASE_BACKWARD)) {
+        if (is_settled(c, op) && op->opcode == OP_COMPUTE &&
+            (op->phase == PHASE_FORWARD || op->phase == PHASE_BACKWARD)) {
             uint32_t stage = s->ranks[sched_op_rank(s, op)].stage;
             c->pass_s[stage] += s_from_ps(timeline->ops[i].end_ps - timeline->ops[i].start_ps);
         }
@@ -269,29 +289,23 @@ static enum status find_links(struct mpress_case *c, struct error *error)
     return STATUS_OK;
 }
 
+/* One iteration in which all that may is recomputed, or nothing moves; of the latter the view, too. */
 static enum status profile_once(struct mpress_case *c, const struct mpress_choices *choices, bool recomputed,
                                 struct error *error)
 {
-    struct arena arena = { 0 };
-    struct plan plan;
-    struct schedule s = { 0 };
-    struct timeline timeline = { 0 };
-    enum status status = mpress_choices_plan(c, choices, &plan, &arena, error);
+    struct emulation e = { 0 };
+    enum status status = emulate(c, choices, &e, error);
     if (status == STATUS_OK) {
-        status = simulate(c, &plan, &s, &timeline, error);
-    }
-    if (status == STATUS_OK) {
-        read_saved(c, &s, recomputed);
+        read_saved(c, &e.schedule, recomputed);
         if (recomputed) {
-            read_recompute(c, &s, &timeline);
+            read_recompute(c, &e.schedule, &e.timeline);
         } else {
-            read_states(c, &s);
-            status = find_passes(c, &s, &timeline, error);
+            read_view(c, &e, &c->unsaved);
+            read_states(c, &e.schedule);
+            status = find_passes(c, &e.schedule, &e.timeline, error);
         }
     }
-    timeline_free(&timeline);
-    schedule_free(&s);
-    arena_free(&arena);
+    emulation_free(&e);
     return status;
 }
 
@@ -311,6 +325,5 @@ enum status mpress_profile(struct mpress_case *c, struct error *error)
     find_stages(c);
     TRY(find_links(c, error));
     TRY(profile_once(c, &nothing, false, error));
-    TRY(profile_once(c, &all, true, error));
-    return mpress_emulate(c, &nothing, &c->unsaved, error);
+    return profile_once(c, &all, true, error);
 }

@@ -41,7 +41,7 @@ struct mpress_view {
     double over_bytes;                           /* beyond the budget, all devices together, and beyond host memory */
     double *peak_bytes;                          /* [stages] */
     int64_t *peak_ps;                            /* [stages] */
-    int64_t *forward_end_ps, *backward_start_ps; /* [positions * micro_batches] */
+    int64_t *forward_end_ps, *backward_start_ps; /* [positions * instances] */
 };
 
 /* What the profile says of the layer at a position. */
@@ -54,7 +54,11 @@ struct mpress_layer {
 struct mpress_case {
     const struct scenario *scenario;
     struct plan base; /* one device a stage, nothing moves */
-    uint32_t stages, micro_batches, positions;
+    uint32_t stages, positions;
+    uint32_t micro_batches; /* of a step */
+    uint32_t instances,
+        settled; /* micro-batches of all steps of the schedule, and the first of the step that is measured (an asynchronous order fills up before it) */
+    uint32_t updates; /* of a step */
     double budget_bytes;
     struct mpress_layer *layers; /* [positions] */
     double *pass_s;              /* [stages] mean length of a layer's pass */

@@ -1,7 +1,8 @@
 /* The planner `mpress`: a pipeline of single devices whose tensors are recomputed, swapped to the host or to other devices until every stage fits (the ideas of MPress, HPCA 2023; of the paper only
  * the abstract could be read, so every rule here is ours: facts/mpress-hippie-pipelines.md A.3 to A.8).
  *
- * 1. Profile: one iteration with everything resident gives peaks, idle intervals and bytes; one with everything recomputed the cost of that.
+ * 1. Profile: one iteration with everything resident gives peaks, idle intervals and bytes; one with everything recomputed the cost of that. Lengths are those of the settled step, which of an
+ *    asynchronous order comes after those that fill the pipeline; peaks and idle intervals are of all, weight versions included.
  * 2. Starts: for each set of mechanisms, picks until it fits (mpress_picks.c), then refinement within the set (mpress_refine.c).
  * 3. Device mapping (mpress_mapping.h) for what the best start leaves over and to spare.
  * 4. Refinement with device-to-device swap, on the mapping and without it. The fastest that fits wins; as the starts with fewer mechanisms are among the candidates, none of them is faster.
@@ -43,12 +44,11 @@ static enum status check(const struct scenario *scenario, struct error *error)
     if (order == NULL) {
         return STATUS_NOT_FOUND;
     }
-    if (order->asynchronous || order->model_replicas > 1) {
-        return error_at(
-            error, STATUS_UNSUPPORTED, NULL, "$.parallel.pipeline_order",
-            "order \"%s\" keeps several copies or versions of the weights; mpress plans for orders with one "
-            "copy and a flush",
-            order->name);
+    if (order->model_replicas > 1) {
+        return error_at(error, STATUS_UNSUPPORTED, NULL, "$.parallel.pipeline_order",
+                        "order \"%s\" keeps several copies of the model; mpress plans for orders with one copy, with a "
+                        "flush (\"1f1b\") or without (\"pipedream\", \"pipedream-2bw\")",
+                        order->name);
     }
     if (gpus > MPRESS_DEVICES_MAX) {
         return error_at(error, STATUS_BAD_INPUT, NULL, "$.gpus",
@@ -94,11 +94,23 @@ static enum status make_base(struct mpress_search *search, struct error *error)
     return plan_check(base, &scenario->model, error);
 }
 
+static void size_case(struct mpress_case *c)
+{
+    const struct pipeline_order *order = plan_order(&c->base, NULL);
+    uint32_t steps = plan_order_steps(order, &c->base);
+    c->stages = (uint32_t)c->base.pipeline;
+    c->positions = (uint32_t)c->scenario->model.layers + 2;
+    c->micro_batches = (uint32_t)c->base.micro_batches;
+    c->instances = steps * c->micro_batches;
+    c->settled = steps > 1 ? (steps - 2) * c->micro_batches : 0;
+    c->updates = order->asynchronous && !order->accumulates ? c->micro_batches : 1;
+}
+
 static enum status answer_budget(struct mpress_search *search, struct planner_result *result, struct error *error)
 {
     search->c.budget_bytes = result->budget_bytes;
     TRY(mpress_profile(&search->c, error));
-    search->answer->simulated += 3;
+    search->answer->simulated += search->c.emulations;
     if (mpress_fits(&search->c.unsaved)) {
         TRY(mpress_run_resident(search, error));
     } else {
@@ -119,10 +131,8 @@ static enum status search(const struct planner_request *request, struct planner_
                                         .allowed = MECHANISMS[(int)request->parameters.value[P_ALLOW]] };
         search.c = (struct mpress_case){ .scenario = request->scenario, .arena = &answer->arena };
         status = make_base(&search, error);
-        search.c.stages = (uint32_t)search.c.base.pipeline;
-        search.c.micro_batches = (uint32_t)search.c.base.micro_batches;
-        search.c.positions = (uint32_t)request->scenario->model.layers + 2;
         if (status == STATUS_OK) {
+            size_case(&search.c);
             status = answer_budget(&search, &answer->results[i], error);
         }
         for (uint32_t k = 0; k < search.count; k++) {

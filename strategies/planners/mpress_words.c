@@ -34,8 +34,8 @@ static double idle_s(const struct mpress_case *c, const struct mpress_view *view
 {
     double least = INFINITY;
     double both = c->pass_s[c->layers[move->first].stage] * (double)(move->lag + move->lead);
-    for (uint32_t m = 0; m < c->micro_batches; m++) {
-        size_t at = (size_t)move->first * c->micro_batches + m;
+    for (uint32_t m = c->settled; m < c->settled + c->micro_batches; m++) {
+        size_t at = (size_t)move->first * c->instances + m;
         double idle = s_from_ps(view->backward_start_ps[at] - view->forward_end_ps[at]);
         least = idle > both ? fmin(least, idle) : least;
     }

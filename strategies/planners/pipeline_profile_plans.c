@@ -217,6 +217,63 @@ static double rank_of(const struct work *work, const struct candidate *candidate
     return work->rule->by_simulation ? candidate->result.step_time_s : candidate->model_step_s;
 }
 
+enum status pipeline_in_flight(const struct plan *plan, uint32_t stage, uint32_t *most, struct error *error)
+{
+    const struct pipeline_order *order = plan_order(plan, error);
+    if (order == NULL) {
+        return STATUS_NOT_FOUND;
+    }
+    const struct order_request request = plan_order_stream(order, plan);
+    return order_in_flight(order, &request, stage, most, error);
+}
+
+/* Of one micro-batch of the profile, with the plan's recomputation; the ends' own stay. */
+static enum status saved_bytes(const struct work *work, const struct candidate *candidate,
+                               const struct pipeline_stage *stage, double *bytes, struct error *error)
+{
+    const struct plan *plan = &candidate->plan;
+    const struct pipeline_order *order = plan_order(plan, error);
+    const struct piece_layers *layers;
+    bool keeps = order->last_stage_keeps && stage == &candidate->split.stages[candidate->split.stage_count - 1];
+    TRY(pieces_layers(work->pieces, plan->tensor, plan->sequence_parallel, work->request->scenario->plan.micro_batch,
+                      &layers, error));
+    const double *saved = layers->of[LAYER_TRANSFORMER].saved_bytes;
+    *bytes = pipeline_profile_sum(&work->profile, stage->first, stage->count).saved_bytes;
+    for (uint32_t i = 0; i < stage->count && !keeps; i++) {
+        *bytes -= saved[RECOMPUTE_NONE] - saved[plan->recompute[stage->first + i]];
+    }
+    return STATUS_OK;
+}
+
+/* What one device of the stage has of a micro-batch of the profile. */
+static double sample_part(const struct work *work, const struct candidate *candidate,
+                          const struct pipeline_stage *stage)
+{
+    bool cut = candidate->own && candidate->sharing == SHARING_CUT;
+    return cut ? (double)candidate->micro_batch / (double)stage->replicas /
+                     (double)work->request->scenario->plan.micro_batch
+               : 1;
+}
+
+/* Weights in all versions, gradients, optimizer states, and activations in flight as the order has them. */
+static enum status stage_bytes(const struct work *work, const struct candidate *candidate, uint32_t index,
+                               double *bytes, struct error *error)
+{
+    const struct pipeline_stage *stage = &candidate->split.stages[index];
+    const struct software *software = &work->request->scenario->software;
+    const struct pipeline_order *order = plan_order(&candidate->plan, error);
+    const struct order_request request = plan_order_stream(order, &candidate->plan);
+    uint32_t in_flight, versions = order_weight_versions(order, &request, index);
+    double saved;
+    TRY(pipeline_in_flight(&candidate->plan, index, &in_flight, error));
+    TRY(saved_bytes(work, candidate, stage, &saved, error));
+    double parameters =
+        pipeline_profile_sum(&work->profile, stage->first, stage->count).parameter_bytes / software->reduce_bytes;
+    *bytes = in_flight * saved * sample_part(work, candidate, stage) +
+             parameters * (software_state_bytes(software) + (versions - 1) * software->weight_bytes);
+    return STATUS_OK;
+}
+
 static enum status fill_choice(const struct work *work, const struct candidate *candidate,
                                struct planner_choice *choice, struct error *error)
 {
@@ -239,25 +296,18 @@ static enum status fill_choice(const struct work *work, const struct candidate *
     choice->stage_count = candidate->split.stage_count;
     for (uint32_t i = 0; i < choice->stage_count; i++) {
         const struct pipeline_stage *stage = &candidate->split.stages[i];
-        struct profile_sum sum = pipeline_profile_sum(&work->profile, stage->first, stage->count);
-        /* of one device: its part of a micro-batch of the profile, and how often it runs one */
-        double part = candidate->own && candidate->sharing == SHARING_CUT
-                          ? (double)candidate->micro_batch / (double)stage->replicas /
-                                (double)work->request->scenario->plan.micro_batch
-                          : 1;
-        double turns = candidate->own && candidate->sharing == SHARING_DEAL ? stage->replicas : 1;
-        const struct order_request asked = plan_order_request(&candidate->plan);
-        int64_t in_flight = order_warm_up(&asked, i) + 1;
-        if (in_flight > order_share(&asked, i)) {
-            in_flight = order_share(&asked, i);
-        }
-        const struct software *software = &work->request->scenario->software;
-        double states = sum.parameter_bytes / software->reduce_bytes * software_state_bytes(software);
-        double memory = (double)in_flight * part * sum.saved_bytes + states;
-        choice->stages[i] = (struct planner_stage){ .layers = stage->count,
-                                                    .time_s = sum.compute_s * part / turns,
-                                                    .memory_bytes = memory,
-                                                    .leftover_bytes = candidate->at.budget_bytes - memory };
+        double turns = candidate->own && candidate->sharing == SHARING_DEAL
+                           ? stage->replicas
+                           : 1; /* a device runs one of so many micro-batches */
+        double memory;
+        TRY(stage_bytes(work, candidate, i, &memory, error));
+        choice->stages[i] = (struct planner_stage){
+            .layers = stage->count,
+            .time_s = pipeline_profile_sum(&work->profile, stage->first, stage->count).compute_s *
+                      sample_part(work, candidate, stage) / turns,
+            .memory_bytes = memory,
+            .leftover_bytes = candidate->at.budget_bytes - memory,
+        };
     }
     planner_balance(choice);
     return planner_label_layers(choice, model, arena, error);

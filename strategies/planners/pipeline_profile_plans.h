@@ -51,6 +51,9 @@ struct pipeline_rule {
                           struct error *error);
 };
 
+/* Micro-batches whose activations a stage of the plan keeps at once, at most, as its order has it. */
+enum status pipeline_in_flight(const struct plan *plan, uint32_t stage, uint32_t *most, struct error *error);
+
 /* The body of a planner's search. STATUS_BAD_INPUT: no depth is allowed at all, with the reason of the scenario's own. */
 enum status pipeline_plans_search(const struct planner_request *request, struct planner_answer *answer,
                                   const struct pipeline_rule *rule, struct error *error);

@@ -36,7 +36,13 @@ const struct planner *planner_find(const char *name, struct error *error)
 
 double planner_runtime_bytes(const struct scenario *scenario)
 {
-    return software_runtime_bytes(&scenario->software, &scenario->machine);
+    return software_runtime_bytes(&scenario->software, &scenario->machine, 0);
+}
+
+double planner_device_bytes(const struct scenario *scenario, bool tensor, bool data, bool pipeline)
+{
+    return software_runtime_bytes(&scenario->software, &scenario->machine,
+                                  (tensor ? 1u : 0u) + (data ? 1u : 0u) + (pipeline ? 1u : 0u));
 }
 
 /* Planners count with one split of all layers, or choose the splits themselves. */

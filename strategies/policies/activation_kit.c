@@ -5,7 +5,6 @@
 
 #include "sim/base/units.h"
 #include "sim/engine/kernel_cost.h"
-#include "sim/plan/plan_order.h"
 
 static double saved_bytes(const struct layer_graph *graph, enum recompute_mode mode)
 {
@@ -47,23 +46,24 @@ static double pass_s(const struct lowering *lowering, const struct lower_layer *
 
 /* ---- budget ---- */
 
+enum { COMMUNICATORS_MOST = 3 }; /* tensor, data, pipeline */
+
 static double budget(const struct lowering *lowering, const struct activation_rank *rank)
 {
     const struct lower_request *request = lower_input(lowering);
     const struct machine *machine = request->cluster->machine;
-    const struct software *software = request->software;
     bool has_budget = request->policy->parameter_count > ACTIVATION_BUDGET;
     double asked = has_budget ? lower_policy_parameter(lowering, ACTIVATION_BUDGET) * GIB : 0, scratch = 0;
     double bytes = asked > 0 && asked < machine->gpu.usable_bytes ? asked : machine->gpu.usable_bytes;
-    bytes -= software_runtime_bytes(software, machine);
-    if (software->nccl_buffers) { /* tensor, data, pipeline: at most three communicators */
-        bytes -= 3 * machine_communicator_bytes(machine);
-    }
+    bytes -= software_runtime_bytes(request->software, machine, COMMUNICATORS_MOST);
+    const struct order_request order_request = lower_order_request(lowering);
+    uint32_t versions = order_weight_versions(request->order, &order_request, lower_stage(lowering));
     for (uint32_t i = 0; i < rank->layer_count; i++) {
         const struct lower_layer *layer = &rank->layers[i];
         struct lower_layer chosen = *layer;
         chosen.recompute = (enum recompute_mode)rank->modes[i];
-        bytes -= (double)layer->weight_bytes + (double)layer->gradient_bytes + (double)layer->optimizer_bytes;
+        bytes -=
+            versions * (double)layer->weight_bytes + (double)layer->gradient_bytes + (double)layer->optimizer_bytes;
         scratch = fmax(scratch, fmax(lower_pass_bytes(lowering, &chosen, LOWER_FORWARD),
                                      lower_pass_bytes(lowering, &chosen, LOWER_BACKWARD)));
     }
@@ -153,9 +153,8 @@ static void add_step(struct activation_rank *rank, const double (*lengths)[LOWER
 
 static bool list_passes(struct lowering *lowering, struct activation_rank *rank)
 {
-    const struct plan *plan = lower_input(lowering)->plan;
     const struct pipeline_order *order = lower_input(lowering)->order;
-    const struct order_request request = plan_order_request(plan);
+    const struct order_request request = lower_order_request(lowering);
     uint32_t most = order_step_count(order, &request);
     size_t savings = (size_t)rank->layer_count * rank->micro_batches;
     struct order_step *steps = arena_array(lower_arena(lowering), struct order_step, most);
@@ -200,7 +199,7 @@ static double received_bytes(const struct lowering *lowering, const struct lower
 
 bool activation_open(struct lowering *lowering, const uint8_t *modes, struct activation_rank *rank)
 {
-    *rank = (struct activation_rank){ .micro_batches = (uint32_t)lower_input(lowering)->plan->micro_batches };
+    *rank = (struct activation_rank){ .micro_batches = lower_order_request(lowering).micro_batches };
     rank->layers = lower_layers(lowering, &rank->layer_count);
     rank->modes = arena_array(lower_arena(lowering), uint8_t, rank->layer_count);
     if (rank->modes == NULL) {

@@ -100,4 +100,5 @@ const struct memory_policy policy_capuchin = {
     .begin_rank = begin_rank,
     .before_pass = activation_before_pass,
     .after_pass = activation_after_pass,
+    .streams = true,
 };

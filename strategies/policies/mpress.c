@@ -144,4 +144,5 @@ const struct memory_policy policy_mpress = {
     .gradient_ready = gradient_ready,
     .optimizer = optimizer,
     .takes_moves = true,
+    .streams = true,
 };

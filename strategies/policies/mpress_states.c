@@ -72,7 +72,8 @@ bool mpress_states_begin(struct lowering *lowering, struct mpress_states *states
     const struct lower_layer *layers = lower_layers(lowering, &count);
     states->moves = arena_array(lower_arena(lowering), const struct tensor_move *, count);
     states->peers = arena_array(lower_arena(lowering), uint32_t *, count);
-    if (states->moves == NULL || states->peers == NULL) {
+    states->returned = arena_array(lower_arena(lowering), uint32_t, count);
+    if (states->moves == NULL || states->peers == NULL || states->returned == NULL) {
         lower_fail(lowering, STATUS_NO_MEMORY, "out of memory for a rank's optimizer");
         return false;
     }
@@ -80,6 +81,7 @@ bool mpress_states_begin(struct lowering *lowering, struct mpress_states *states
         return false;
     }
     for (uint32_t i = 0; i < count; i++) {
+        states->returned[i] = SCHED_NONE;
         const struct tensor_move *move =
             plan_moves_find(lower_input(lowering)->plan, MOVE_OPTIMIZER, mpress_position(lowering, &layers[i]));
         if (move == NULL || layers[i].optimizer_bytes == 0) {
@@ -110,6 +112,7 @@ struct visit {
     const struct lower_layer *layer;
     const struct tensor_move *move;
     const uint32_t *peers;
+    uint32_t after; /* the op after which they are where they come from, or SCHED_NONE: they are */
     uint32_t buffer;
 };
 
@@ -122,11 +125,13 @@ static void bring_states(struct lowering *lowering, struct visit *visit, uint32_
     if (visit->move->target == MOVE_TO_HOST) {
         uint32_t up = lower_copy_to_device(lowering, bytes, false, after_op, visit->buffer, SCHED_NONE);
         builder_depends(builder, slot_free);
+        builder_depends(builder, visit->after);
         lower_next_depends(lowering, up);
         return;
     }
     uint32_t begin = lower_peer_join(lowering, false, after_op);
     builder_depends(builder, slot_free);
+    builder_depends(builder, visit->after);
     builder_acquire(builder, visit->buffer);
     for (uint32_t i = 0; i < visit->move->stripe_count; i++) {
         lower_next_depends(lowering, lower_copy_from_peer(lowering, (uint32_t)visit->move->stripes[i].stage,
@@ -169,29 +174,35 @@ static uint32_t update_visitors(struct lowering *lowering, const struct mpress_s
         if (move == NULL || move->target == MOVE_TO_CPU) {
             continue;
         }
-        struct visit visit = { .layer = &layers[i], .move = move, .peers = states->peers[i] };
+        struct visit visit = {
+            .layer = &layers[i], .move = move, .peers = states->peers[i], .after = states->returned[i]
+        };
         bring_states(lowering, &visit, passes_end, gone[visits % VISITORS]);
         last = lower_device_optimizer_of(lowering, layers[i].owned_parameters, after_op);
-        gone[visits++ % VISITORS] = return_states(lowering, &visit, last);
+        states->returned[i] = gone[visits++ % VISITORS] = return_states(lowering, &visit, last);
     }
     return last;
 }
 
 uint32_t mpress_states_update(struct lowering *lowering, const struct mpress_states *states, uint32_t after_op)
 {
-    uint32_t count, moved = 0;
+    uint32_t count, moved = 0, up = SCHED_NONE;
     const struct lower_layer *layers = lower_layers(lowering, &count);
     double staying = 0;
     for (uint32_t i = 0; i < count; i++) {
         moved += states->moves[i] != NULL;
         staying += states->moves[i] == NULL ? layers[i].owned_parameters : 0;
         if (states->moves[i] != NULL && states->moves[i]->target == MOVE_TO_CPU) {
-            host_adam_update(lowering, &states->adam, &layers[i], after_op);
+            up = host_adam_update(lowering, &states->adam, &layers[i], after_op);
         }
     }
     if (moved == 0) {
         return lower_device_optimizer(lowering, after_op);
     }
     uint32_t last = update_visitors(lowering, states, after_op);
-    return staying > 0 ? lower_device_optimizer_of(lowering, staying, after_op) : last;
+    last = staying > 0 ? lower_device_optimizer_of(lowering, staying, after_op) : last;
+    if (lower_input(lowering)->order->asynchronous) {
+        lower_next_depends(lowering, up); /* copies up end in order: the last is enough */
+    }
+    return last;
 }

@@ -8,6 +8,7 @@
 struct mpress_states {
     const struct tensor_move **moves; /* [layers of the rank], or NULL: the layer's states stay */
     uint32_t **peers;                 /* [layers of the rank] buffers [stripes] on other devices */
+    uint32_t *returned; /* [layers of the rank] the op after which they have left the device again, or SCHED_NONE */
     struct host_adam adam;
 };
 
@@ -15,7 +16,7 @@ struct mpress_states {
 bool mpress_states_begin(struct lowering *lowering, struct mpress_states *states);
 void mpress_states_gradient(struct lowering *lowering, struct mpress_states *states, const struct lower_layer *layer,
                             uint32_t after_op);
-/* All updates once `after_op` has ended. Returns the op after which the device's own layers are new. */
+/* All updates once `after_op` has ended; under an asynchronous order one of several, and the passes behind it wait for the weights that the host's cores made. Returns the op after which the device's own layers are new. */
 uint32_t mpress_states_update(struct lowering *lowering, const struct mpress_states *states, uint32_t after_op);
 
 /* Where a plan counts the layer (plan_moves.h). */

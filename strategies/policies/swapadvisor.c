@@ -32,4 +32,5 @@ const struct memory_policy policy_swapadvisor = {
     .begin_rank = begin_rank,
     .before_pass = activation_before_pass,
     .after_pass = activation_after_pass,
+    .streams = true,
 };

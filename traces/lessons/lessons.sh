@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the sweeps of the lessons and compares what is made of them (pictures, README.md) with what lies here; then reads every number of the text a second way. --update writes them anew first.
+# Makes the sweeps that have a maker (NAME.sweep.sh), runs the sweeps of the lessons and compares what is made of them (sweeps, pictures, README.md) with what lies
+# here; then reads every number of the text a second way. --update writes them anew first.
 # usage: traces/lessons/lessons.sh [--update] [BUILD]     BUILD holds memwall and tests/lessons_make, lessons_check (default build)
 set -u
 update=0
@@ -11,6 +12,11 @@ trap 'rm -r "$folder"' EXIT
 mkdir "$folder/rows" "$folder/made" "$folder/scratch"
 cd "$here/../.." || exit 1
 
+for maker in "$here"/*.sweep.sh; do # sweeps of plans that a planner makes
+    sweep=$(basename "$maker" .sh).json
+    bash "$maker" "$build/memwall" >"$folder/made/$sweep" || exit 1
+    [ $update = 0 ] || cp "$folder/made/$sweep" "$here/$sweep" || exit 1
+done
 names=()
 for sweep in "$here"/*.sweep.json; do
     name=$(basename "$sweep" .sweep.json)
