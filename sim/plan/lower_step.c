@@ -49,7 +49,8 @@ static uint32_t receive(struct lowering *l, bool backward, uint32_t producer, ui
     }
     uint32_t from = backward ? lowering_first_position(l, producer) : lowering_last_position(l, producer);
     uint32_t to = backward ? from - 1 : from + 1;
-    double bytes = lowering_arriving_bytes(l, to);
+    double passing = backward ? 0 : lowering_passing_bytes(l, to);
+    double bytes = lowering_arriving_bytes(l, from, to) - passing;
     /* A received activation is its layer's saved input: it lives until the backward. A received gradient is only passing through. */
     uint32_t buffer = lower_buffer(l, SPACE_DEVICE, bytes, backward ? BUFFER_BOUNDARY : BUFFER_ACTIVATION, 0,
                                    backward ? "received gradient" : "received activation");
@@ -58,6 +59,10 @@ static uint32_t receive(struct lowering *l, bool backward, uint32_t producer, ui
     uint32_t after = l->request->software->overlap_pipeline ? SCHED_NONE : rank->last_compute;
     uint32_t op = lowering_op(l, OP_RECV, queue, work, PHASE_PIPELINE_COMM);
     builder_acquire(l->builder, buffer);
+    if (passing > 0) {
+        rank->passing = lower_buffer(l, SPACE_DEVICE, passing, BUFFER_BOUNDARY, 0, "activation passing through");
+        builder_acquire(l->builder, rank->passing);
+    }
     builder_depends(l->builder, after);
     builder_set_match(l->builder, lowering_transfer_match(l, backward, producer, micro_batch, peer, rank->stage));
     builder_tag(l->builder, (uint16_t)micro_batch, (uint16_t)chunk, OP_TAG_NONE);
@@ -72,7 +77,9 @@ static void prepare_output(struct lowering *l, bool backward, uint32_t producer,
     uint32_t from = backward ? lowering_first_position(l, producer) : lowering_last_position(l, producer);
     rank->output = SCHED_NONE;
     if (holder(l, consumer) != rank->stage) {
-        rank->output = lower_buffer(l, SPACE_DEVICE, l->layouts[l->layout_at[from]].boundary_bytes, BUFFER_BOUNDARY, 0,
+        double bytes =
+            lowering_crossing_bytes(l, &l->layouts[l->layout_at[from]], from, backward ? from - 1 : from + 1);
+        rank->output = lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_BOUNDARY, 0,
                                     backward ? "gradient to send" : "activation to send");
     }
 }
@@ -120,6 +127,10 @@ static void forward_step(struct lowering *l, uint32_t chunk, uint32_t micro_batc
         prepare_output(l, false, v, v + 1);
     }
     lowering_chunk_pass(l, chunk, LOWER_FORWARD, micro_batch);
+    if (rank->passing != SCHED_NONE) {
+        builder_release_at(l->builder, rank->last_compute, rank->passing);
+        rank->passing = SCHED_NONE;
+    }
     if (!last) {
         send_output(l, false, v, v + 1, chunk, micro_batch);
     }
