@@ -189,7 +189,7 @@ static void predict_row(struct row *row, const double *factors)
     scale(&scenario.machine.gpu, factors);
     EXPECT_INT(pieces_open(&pieces, &scenario, &error), STATUS_OK);
     EXPECT_INT(pieces_layers(pieces, 1, false, row->batch, &layers, &error), STATUS_OK);
-    const struct piece_layer *layer = &layers->of[LAYER_TRANSFORMER];
+    const struct piece_layer *layer = &layers->blocks[0];
     /* FSDP in mixed precision makes the layer's bf16 weights of its fp32 ones in every forward pass. */
     double cast = pieces_stream_s(pieces, KERNEL_ELEMENTWISE, 4 * layer->parameters, 2 * layer->parameters, 1);
     row->predicted_s = fmax(layer->forward_s + cast, layer->forward_host_s * factors[BY_HOST]);
@@ -437,9 +437,9 @@ static void predict_triple(struct triple *triple)
     uint32_t samples = triple->batch * triple->tensor / DEVICES, end_samples = triple->batch * end_tensor / DEVICES;
     EXPECT_INT(pieces_open(&pieces, &scenario, &error), STATUS_OK);
     EXPECT_INT(pieces_layers(pieces, triple->tensor, triple->sequence_parallel, samples, &layers, &error), STATUS_OK);
-    const struct piece_layer layer = layers->of[LAYER_TRANSFORMER];
+    const struct piece_layer layer = layers->blocks[0];
     EXPECT_INT(pieces_layers(pieces, end_tensor, triple->sequence_parallel, end_samples, &ends, &error), STATUS_OK);
-    const struct piece_layer *embedding = &ends->of[LAYER_EMBEDDING], *head = &ends->of[LAYER_HEAD];
+    const struct piece_layer *embedding = &ends->embedding, *head = &ends->head;
     double vocab = (double)scenario.model.vocab / end_tensor, values = vocab * end_samples * triple->sequence;
     double hidden = (double)scenario.model.hidden;
     /* Galvatron's LLaMA has the norm before the head as a module of its own, split like the layers: its input is of more samples than the head's (sequence parallelism splits it all the same). */
