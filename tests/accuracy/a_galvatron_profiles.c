@@ -3,7 +3,7 @@
  *
  * Not all files are judged; those that are were chosen by hand. The others of the same kind are shown beside them (..._SHOWN): times that in part contradict the judged ones of the same layer (another
  * GPU, or a busy one: some differences are negative), memory that the rules below do not explain. Left out: files with the numbers of one that is here, of four GPUs, of a part of a layer, of one number
- * of layers, and T5, Swin and experts, which have no graph. */
+ * of layers, experts, which have no graph, and T5 and Swin (a_galvatron_shapes.c). */
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 #include "strategies/planners/galvatron_files.h"
