@@ -1,9 +1,10 @@
-/* T5 and Swin: closed forms against the library's counts, FLOPs against a walk over the matrices, and what is refused.
+/* T5 and Swin: closed forms against the library's counts and the layers' graphs, FLOPs against a walk over the matrices, and what is refused.
  * The totals of Galvatron-BMW's table of models are printed beside ours, not demanded: how the paper rounds is unknown.
  */
 #include "sim/base/arena.h"
 #include "sim/model/layer.h"
 #include "sim/model/model.h"
+#include "sim/model/variant.h"
 #include "tests/test.h"
 
 static struct model library(const char *name)
@@ -37,6 +38,7 @@ static void test_t5_parameters(void)
             int64_t expected = 4 * h * inner + 2 * h * ff + 2 * h;
             if (layer < known[i].encoder) {
                 EXPECT_INT(expected, 12584960);
+                expected += layer == known[i].encoder - 1 ? h : 0; /* the encoder's norm */
             } else {
                 expected += 4 * h * inner + h;
             }
@@ -45,8 +47,8 @@ static void test_t5_parameters(void)
         }
         EXPECT_INT(model_layer_parameters(&m), 12584960);
         EXPECT_INT(model_embedding_parameters(&m), vocab * h + 2 * 32 * heads);
-        EXPECT_INT(model_head_parameters(&m), 2 * h);
-        EXPECT_INT(model_parameters(&m), total + vocab * h + 2 * 32 * heads + 2 * h);
+        EXPECT_INT(model_head_parameters(&m), h);
+        EXPECT_INT(model_parameters(&m), total + vocab * h + 2 * 32 * heads + h);
         EXPECT_INT(model_parameters(&m), known[i].total); /* reckoned by hand */
         compare(&m);
     }
@@ -84,11 +86,12 @@ static void test_swin_parameters(void)
         int64_t layer = 0, total = 48 * 320 + 320 + 2 * 320; /* patches of 4 x 4 x 3, and a norm */
         for (int stage = 0; stage < 4; stage++) {
             int64_t c = (int64_t)320 << stage, block = 12 * c * c + 13 * c + 169 * heads[stage];
-            for (int k = 0; k < known[i].depths[stage]; k++) {
-                EXPECT_INT(model_layer_parameters_at(&m, layer++), block);
-                total += block;
+            int64_t merging = stage < 3 ? 8 * c * c + 8 * c : 0; /* norm of 4C, 4C x 2C, in the stage's last block */
+            for (int k = 1; k <= known[i].depths[stage]; k++) {
+                int64_t expected = block + (k == known[i].depths[stage] ? merging : 0);
+                EXPECT_INT(model_layer_parameters_at(&m, layer++), expected);
+                total += expected;
             }
-            total += stage < 3 ? 8 * c * c + 8 * c : 0; /* merging: norm of 4C, 4C x 2C */
         }
         EXPECT_INT(layer, m.layers);
         total += 16 * 320 + 8 * 320 * 1000 + 1000;
@@ -146,33 +149,187 @@ static void test_swin_flops(void)
     EXPECT_REAL(model_step_flops(&m, 3, 3136), 3 * (3 * forward + 2 * patches), 1e-14);
 }
 
-static void test_no_graph(void)
+static struct arena arena;
+
+static struct layer_shape shape_of(const struct model *m, int64_t batch, int64_t sequence, int64_t tensor)
 {
-    static const char *const names[] = { "t5-large-32", "t5-large-48",  "t5-512-4-32",
-                                         "t5-512-4-48", "swin-huge-32", "swin-huge-48" };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        struct model m = library(names[i]);
-        struct layer_shape shape = { .micro_batch = 1,
-                                     .sequence = m.max_sequence,
-                                     .tensor = 1,
-                                     .context = 1,
-                                     .dtype = DTYPE_FP32,
-                                     .padded_vocab = m.vocab };
+    return (struct layer_shape){ .micro_batch = batch,
+                                 .sequence = sequence,
+                                 .tensor = tensor,
+                                 .context = 1,
+                                 .dtype = DTYPE_FP16,
+                                 .fused_kernels = true,
+                                 .padded_vocab = m->vocab };
+}
+
+static struct layer_graph graph_of(const struct model *m, enum layer_kind kind, const struct layer_shape *shape,
+                                   uint32_t variant)
+{
+    struct layer_shape own = *shape;
+    struct layer_graph graph;
+    struct error error = { 0 };
+    own.variant = variant;
+    if (layer_graph_build(&graph, m, kind, &own, &arena, &error) != STATUS_OK) {
+        TEST_FAIL_("%s: %s", m->name, error.message);
+        graph = (struct layer_graph){ 0 };
+    }
+    return graph;
+}
+
+static const char *const NAMES[] = { "t5-large-32", "t5-large-48",  "t5-512-4-32",
+                                     "t5-512-4-48", "swin-huge-32", "swin-huge-48" };
+
+/* The graphs of all layers: t ranks hold every parameter once and the replicated ones t times; forward and backward do the model's FLOPs, a layer's backward twice its forward. */
+static void test_graph_sums(void)
+{
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
+        struct model m = library(NAMES[i]);
         EXPECT(!model_is_uniform(&m));
-        for (int kind = 0; kind < LAYER_KIND_COUNT; kind++) {
-            struct arena arena = { 0 };
-            struct layer_graph graph;
-            struct error error = { 0 };
-            EXPECT_INT(layer_graph_build(&graph, &m, (enum layer_kind)kind, &shape, &arena, &error),
-                       STATUS_UNSUPPORTED);
-            EXPECT_PART(error.message, "not modelled yet");
-            EXPECT_PART(error.message, "--preset v1");
-            arena_free(&arena);
+        for (int64_t t = 1; t <= 8; t *= 2) {
+            for (int fused = 0; fused < 2; fused++) {
+                struct layer_shape shape = shape_of(&m, 2, m.family == MODEL_T5 ? 256 : m.max_sequence, t);
+                shape.fused_kernels = fused == 1;
+                double parameters = 0, flops = 0;
+                for (int64_t layer = -1; layer <= m.layers; layer++) {
+                    bool block = layer >= 0 && layer < m.layers;
+                    enum layer_kind kind = block ? LAYER_TRANSFORMER : layer < 0 ? LAYER_EMBEDDING : LAYER_HEAD;
+                    struct layer_graph g = graph_of(&m, kind, &shape, block ? model_layer_variant(&m, layer) : 0);
+                    double own = (g.parameters - g.replicated_parameters) * (double)t + g.replicated_parameters;
+                    parameters += own;
+                    bool whole = t == 1 || m.family == MODEL_T5; /* merging, classifier, patches: on every rank */
+                    flops += whole ? (double)t * (g.forward_flops + g.backward_flops) : 0;
+                    if (block) {
+                        EXPECT_REAL(own, (double)model_layer_parameters_at(&m, layer), 0);
+                        EXPECT_REAL(g.backward_flops, 2 * g.forward_flops, 1e-14);
+                    }
+                }
+                EXPECT_REAL(parameters, (double)model_parameters(&m), 0);
+                if (flops > 0) {
+                    EXPECT_REAL(flops, model_step_flops(&m, 2, (double)shape.sequence), 1e-13);
+                }
+            }
+        }
+        arena_free(&arena);
+        arena = (struct arena){ 0 };
+    }
+}
+
+/* Saved bytes at 16 bits with Megatron's kernels, as the head of sim/model/layer_variants.c lists them: no activation input (ReLU), no biases. e, d: tokens of a micro-batch of b samples. */
+static void test_t5_saved(void)
+{
+    struct model m = library("t5-large-32");
+    const double b = 3, es = 256, ds = 512, h = 1024, a = 16, e = b * es, d = b * ds;
+    for (double t = 1; t <= 4; t *= 2) {
+        struct layer_shape shape = shape_of(&m, 3, 256, (int64_t)t);
+        struct layer_graph layer = graph_of(&m, LAYER_TRANSFORMER, &shape, T5_ENCODER);
+        /* whole: layer_input 2, norm outputs 2 + 2, ffn_norm_input 2, masks 1 + 1; split: q k v 6, context 2, ffn 8 */
+        EXPECT_REAL(layer.saved_bytes_none, e * h * (10 + 16 / t) + 5 * b * a / t * es * es, 0);
+        EXPECT_REAL(layer.saved_bytes_selective, e * h * (10 + 16 / t), 0);
+        EXPECT_REAL(layer.saved_bytes_full, 2 * e * h, 0);
+        EXPECT_REAL(layer.boundary_bytes, 2 * (e + d) * h, 0);
+        layer = graph_of(&m, LAYER_TRANSFORMER, &shape, T5_ENCODER_LAST); /* the norm's input, a mask */
+        EXPECT_REAL(layer.saved_bytes_none, e * h * (13 + 16 / t) + 5 * b * a / t * es * es, 0);
+        double decoder = d * h * (15 + 20 / t) + e * h * 4 / t;
+        double scores = 5 * b * a / t * (ds * ds + ds * es);
+        layer = graph_of(&m, LAYER_TRANSFORMER, &shape, T5_DECODER);
+        EXPECT_REAL(layer.saved_bytes_none, decoder + scores, 0);
+        EXPECT_REAL(layer.saved_bytes_selective, decoder, 0);
+        EXPECT_REAL(layer.saved_bytes_full, 2 * d * h, 0);
+        EXPECT_REAL(layer.boundary_bytes, 2 * (e + d) * h, 0);
+        layer = graph_of(&m, LAYER_TRANSFORMER, &shape, T5_DECODER_FIRST);
+        EXPECT_REAL(layer.saved_bytes_none, decoder + scores + 2 * e * h, 0);
+        EXPECT_REAL(layer.saved_bytes_full, 2 * (d + e) * h, 0);
+        shape.flash_attention = true; /* one fp32 number a row of scores instead */
+        layer = graph_of(&m, LAYER_TRANSFORMER, &shape, T5_DECODER);
+        EXPECT_REAL(layer.saved_bytes_none, decoder + 2 * 4 * d * a / t, 0);
+        shape.sequence_parallel = true; /* everything is divided */
+        layer = graph_of(&m, LAYER_TRANSFORMER, &shape, T5_DECODER);
+        EXPECT_REAL(layer.saved_bytes_none, (35 * d * h + 4 * e * h + 8 * d * a) / t, 0);
+        EXPECT_REAL(layer.boundary_bytes, 2 * (e + d) * h / t, 0);
+    }
+    struct layer_shape shape = shape_of(&m, 3, 256, 1);
+    struct layer_graph ends = graph_of(&m, LAYER_EMBEDDING, &shape, 0); /* masks of both stacks, two biases */
+    EXPECT_REAL(ends.saved_bytes_none, (e + d) * h + 2 * a * (es * es + ds * ds), 0);
+    EXPECT_REAL(ends.boundary_bytes, 2 * (e + d) * h, 0);
+    ends = graph_of(&m, LAYER_HEAD, &shape, 0); /* the decoder's alone: input, normed, mask, fp32 logits */
+    EXPECT_REAL(ends.saved_bytes_none, 5 * d * h + 4 * d * 32128, 0);
+    EXPECT_REAL(ends.boundary_bytes, 2 * d * h, 0);
+    arena_free(&arena);
+    arena = (struct arena){ 0 };
+}
+
+/* A causal fused kernel computes half of its square, that over the encoder's output all. */
+static void test_t5_flash_flops(void)
+{
+    struct model m = library("t5-large-32");
+    struct layer_shape shape = shape_of(&m, 1, 256, 1);
+    double whole = graph_of(&m, LAYER_TRANSFORMER, &shape, T5_DECODER).forward_flops;
+    double encoder = graph_of(&m, LAYER_TRANSFORMER, &shape, T5_ENCODER).forward_flops;
+    shape.flash_attention = true;
+    EXPECT_REAL(graph_of(&m, LAYER_TRANSFORMER, &shape, T5_DECODER).forward_flops,
+                whole - 4.0 * 1024 * (512.0 * 512 - 512.0 * 513 / 2), 1e-14);
+    EXPECT_REAL(graph_of(&m, LAYER_TRANSFORMER, &shape, T5_ENCODER).forward_flops, encoder, 1e-14);
+    arena_free(&arena);
+    arena = (struct arena){ 0 };
+}
+
+/* Without dropout: layer_input 2, norm outputs 2 + 2, ffn_norm_input 2 whole; q k v 6, context 2, activation input and output 8 + 8 split; the softmax of windows of 49, whose rows are 98 bytes.
+ * Merging: its norm's input and output. */
+static void test_swin_saved(void)
+{
+    struct model m = library("swin-huge-32");
+    for (double t = 1; t <= 8; t *= 2) {
+        struct layer_shape shape = shape_of(&m, 5, 3136, (int64_t)t);
+        for (uint32_t variant = 0; variant < model_variant_count(&m); variant++) {
+            uint32_t stage = variant / 2;
+            double c = 320 << stage, n = 5.0 * (3136 >> 2 * stage), heads = 8 << stage;
+            struct layer_graph layer = graph_of(&m, LAYER_TRANSFORMER, &shape, variant);
+            double kept = n * c * (8 + 24 / t) + (variant % 2 == 1 ? 4 * n * c : 0);
+            EXPECT_REAL(layer.saved_bytes_none, kept + n * heads / t * 98, 0);
+            EXPECT_REAL(layer.saved_bytes_selective, kept, 0);
+            EXPECT_REAL(layer.saved_bytes_full, 2 * n * c, 0);
+            EXPECT_REAL(layer.boundary_bytes, 2 * n * c, 0);
         }
     }
-    struct model bert = library("bert-huge-32");
-    EXPECT(model_is_uniform(&bert));
-    EXPECT_INT(model_require_uniform(&bert, NULL), STATUS_OK);
+    struct layer_shape shape = shape_of(&m, 5, 3136, 1);
+    EXPECT_REAL(layer_crossing_bytes(&m, &shape, 1), 2 * 5.0 * 3136 * 320, 0);
+    EXPECT_REAL(layer_crossing_bytes(&m, &shape, 2), 5.0 * 3136 * 320, 0); /* each merging halves it */
+    EXPECT_REAL(layer_crossing_bytes(&m, &shape, 32), 2 * 5.0 * 49 * 2560, 0);
+    arena_free(&arena);
+    arena = (struct arena){ 0 };
+}
+
+static void expect_shape_refusal(const struct model *m, const struct layer_shape *shape, const char *part)
+{
+    struct layer_graph graph;
+    struct error error = { 0 };
+    EXPECT(layer_graph_build(&graph, m, LAYER_TRANSFORMER, shape, &arena, &error) != STATUS_OK);
+    EXPECT_PART(error.message, part);
+    arena_free(&arena);
+    arena = (struct arena){ 0 };
+}
+
+static void test_refused_shapes(void)
+{
+    struct model t5 = library("t5-512-4-32"), swin = library("swin-huge-32"), bert = library("bert-huge-32");
+    struct layer_shape shape = shape_of(&t5, 1, 512, 8);
+    shape.sequence_parallel = true; /* over a decoder of 4 */
+    expect_shape_refusal(&t5, &shape, "decoder's sequence length");
+    shape = shape_of(&swin, 1, 3136, 2);
+    shape.sequence_parallel = true;
+    expect_shape_refusal(&swin, &shape, "windows");
+    shape = shape_of(&swin, 1, 3137, 1);
+    expect_shape_refusal(&swin, &shape, "3136 patches");
+    shape = shape_of(&bert, 1, 128, 1);
+    shape.variant = 1;
+    expect_shape_refusal(&bert, &shape, "variant 1");
+    shape = shape_of(&swin, 1, 3136, 1);
+    shape.context = 2;
+    expect_shape_refusal(&swin, &shape, "context");
+    EXPECT_INT(model_require_uniform(&bert, "a test", NULL), STATUS_OK);
+    struct error error = { 0 };
+    EXPECT_INT(model_require_uniform(&t5, "a test", &error), STATUS_UNSUPPORTED);
+    EXPECT_PART(error.message, "a test takes layers of one shape");
 }
 
 static void expect_inline_refusal(const char *text, const char *part)
@@ -221,4 +378,5 @@ static void test_check(void)
 }
 
 TEST_MAIN(TEST(test_t5_parameters), TEST(test_galvatron_table), TEST(test_swin_parameters), TEST(test_t5_flops),
-          TEST(test_swin_flops), TEST(test_no_graph), TEST(test_no_inline), TEST(test_check))
+          TEST(test_swin_flops), TEST(test_graph_sums), TEST(test_t5_saved), TEST(test_t5_flash_flops),
+          TEST(test_swin_saved), TEST(test_refused_shapes), TEST(test_no_inline), TEST(test_check))

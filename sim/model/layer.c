@@ -6,6 +6,7 @@
 #include "sim/base/check.h"
 #include "sim/model/layer_build.h"
 #include "sim/model/model_ranges.h"
+#include "sim/model/variant.h"
 
 const char *layer_kind_word(enum layer_kind kind)
 {
@@ -53,6 +54,25 @@ static enum status check_divides(const char *what, int64_t value, int64_t tensor
     return STATUS_OK;
 }
 
+/* What models of several shapes ask besides. */
+static enum status check_variant(const struct model *m, const struct layer_shape *shape, struct error *error)
+{
+    if (shape->variant >= model_variant_count(m)) {
+        return error_set(error, STATUS_BAD_INPUT, "variant %u: %s has layers of %u shapes", shape->variant, m->name,
+                         model_variant_count(m));
+    }
+    bool split = shape->sequence_parallel && shape->tensor > 1;
+    if (m->family == MODEL_SWIN && split) {
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s attends in windows: sequence parallelism, which cuts them, is not modelled", m->name);
+    }
+    if (m->family == MODEL_T5 && split) {
+        return check_divides("with sequence parallelism, the decoder's sequence length", m->decoder_sequence,
+                             shape->tensor, error);
+    }
+    return STATUS_OK;
+}
+
 static enum status check_shape(const struct model *m, const struct layer_shape *shape, struct error *error)
 {
     int64_t t = shape->tensor;
@@ -74,10 +94,10 @@ static enum status check_shape(const struct model *m, const struct layer_shape *
                          "%lld key-value heads and tensor-parallel degree %lld: one must divide the other",
                          (long long)m->kv_heads, (long long)t);
     }
-    if (m->family == MODEL_VIT && shape->sequence != m->max_sequence) {
-        return error_set(error, STATUS_BAD_INPUT,
-                         "the sequence length is %lld, but %s sees %lld patches and a class token: %lld",
-                         (long long)shape->sequence, m->name, (long long)model_patches(m), (long long)m->max_sequence);
+    if ((m->family == MODEL_VIT || m->family == MODEL_SWIN) && shape->sequence != m->max_sequence) {
+        return error_set(error, STATUS_BAD_INPUT, "the sequence length is %lld, but %s sees %lld patches%s: %lld",
+                         (long long)shape->sequence, m->name, (long long)model_patches(m),
+                         m->family == MODEL_VIT ? " and a class token" : "", (long long)m->max_sequence);
     }
     if (m->position_rows > 0 && shape->sequence > m->max_sequence) {
         return error_set(error, STATUS_BAD_INPUT, "the sequence length %lld exceeds the %lld learned positions of %s",
@@ -86,6 +106,7 @@ static enum status check_shape(const struct model *m, const struct layer_shape *
     if (shape->sequence_parallel && t > 1 && shape->sequence % t != 0) {
         return check_divides("with sequence parallelism, the sequence length", shape->sequence, t, error);
     }
+    TRY(check_variant(m, shape, error));
     if (m->vocab > 0) {
         if (shape->padded_vocab < m->vocab || shape->padded_vocab > 2 * (int64_t)MODEL_VOCAB_MAX) {
             return error_set(error, STATUS_BAD_INPUT,
@@ -97,6 +118,35 @@ static enum status check_shape(const struct model *m, const struct layer_shape *
     return STATUS_OK;
 }
 
+/* Tokens of a sample that the layer's ops speak of. */
+static int64_t own_sequence(const struct model *m, enum layer_kind kind, const struct layer_shape *shape)
+{
+    if (m->family == MODEL_T5 && kind == LAYER_EMBEDDING) {
+        return shape->sequence + m->decoder_sequence;
+    }
+    if (m->family == MODEL_T5 && (kind == LAYER_HEAD || shape->variant >= T5_DECODER_FIRST)) {
+        return m->decoder_sequence;
+    }
+    if (m->family == MODEL_SWIN && kind != LAYER_EMBEDDING) {
+        return shape->sequence >> 2 * (kind == LAYER_HEAD ? MODEL_STAGES - 1 : model_variant_stage(shape->variant));
+    }
+    return shape->sequence;
+}
+
+/* Self-attention: whole sequences or their windows. */
+static void set_span(struct layer_builder *b, const struct model *m)
+{
+    int64_t of = m->family == MODEL_SWIN ? m->window * m->window : b->sequence;
+    bool decoder = m->family == MODEL_T5 && b->shape->variant >= T5_DECODER_FIRST;
+    b->span = (struct layer_span){
+        .batch = b->tokens / of, .queries = of, .keys = of, .key_tokens = b->tokens, .causal = m->causal || decoder
+    };
+    if (!model_is_uniform(m)) {
+        b->span.bias_bytes = (double)b->heads * (double)of * (double)of * b->element;
+    }
+}
+
+/* `m`: as layers of the variant see it. */
 static void set_geometry(struct layer_builder *b, const struct model *m, const struct layer_shape *shape)
 {
     int64_t t = shape->tensor;
@@ -106,17 +156,45 @@ static void set_geometry(struct layer_builder *b, const struct model *m, const s
     b->element = element;
     b->gradient = shape->gradient_bytes > 0 ? (double)shape->gradient_bytes : b->element;
     b->batch = shape->micro_batch;
-    b->sequence = shape->sequence;
-    b->tokens = b->batch * b->sequence;
     b->parallel = t > 1;
     b->sequence_parallel = shape->sequence_parallel && t > 1;
-    b->rows = b->sequence_parallel ? b->tokens / t : b->tokens;
+    layer_set_tokens(b, own_sequence(m, b->graph->kind, shape));
     b->hidden = m->hidden;
     b->heads = m->heads / t;
     b->query = b->heads * m->head_size;
     b->key = (m->kv_heads >= t ? m->kv_heads / t : 1) * m->head_size;
     b->ffn = m->ffn / t;
     b->vocab = m->vocab > 0 ? shape->padded_vocab / t : 0;
+    set_span(b, m);
+}
+
+static double crossing_bytes(const struct layer_shape *shape, int64_t tokens, int64_t width)
+{
+    int64_t rows = shape->micro_batch * tokens;
+    rows = shape->sequence_parallel && shape->tensor > 1 ? rows / shape->tensor : rows;
+    return (double)rows * (double)width * (shape->dtype == DTYPE_FP8 ? 2 : dtype_bytes(shape->dtype));
+}
+
+double layer_crossing_bytes(const struct model *model, const struct layer_shape *shape, int64_t layer)
+{
+    const struct model_crossing crossing = model_crossing_into(model, layer, shape->sequence);
+    return crossing_bytes(shape, crossing.tokens, crossing.width);
+}
+
+double layer_passing_bytes(const struct model *model, const struct layer_shape *shape, int64_t layer)
+{
+    const struct model_crossing crossing = model_crossing_into(model, layer, shape->sequence);
+    return crossing_bytes(shape, crossing.passing, crossing.width);
+}
+
+/* The first layer that the graph may stand for; model->layers for the head. */
+static int64_t any_layer(const struct model *model, enum layer_kind kind, uint32_t variant)
+{
+    int64_t layer = kind == LAYER_HEAD ? model->layers : 0;
+    while (kind == LAYER_TRANSFORMER && layer < model->layers && model_layer_variant(model, layer) != variant) {
+        layer++;
+    }
+    return layer < model->layers || kind == LAYER_HEAD ? layer : 0;
 }
 
 /* The lives that count as short-lived while op `at` runs, by size. */
@@ -216,9 +294,12 @@ enum status layer_graph_build(struct layer_graph *graph, const struct model *mod
 {
     struct layer_builder b = { .graph = graph, .pass = PASS_FORWARD };
     *graph = (struct layer_graph){ .kind = kind };
-    TRY(model_require_uniform(model, error));
     TRY(check_shape(model, shape, error));
-    set_geometry(&b, model, shape);
+    const uint32_t variant = kind == LAYER_EMBEDDING ? 0
+                             : kind == LAYER_HEAD    ? model_variant_count(model) - 1
+                                                     : shape->variant;
+    const struct model here = model_at_variant(model, variant);
+    set_geometry(&b, &here, shape);
     graph->ops = arena_array(arena, struct layer_op, LAYER_OPS_MAX);
     graph->saved = arena_array(arena, struct saved_tensor, LAYER_SAVED_MAX);
     if (graph->ops == NULL || graph->saved == NULL) {
@@ -230,7 +311,7 @@ enum status layer_graph_build(struct layer_graph *graph, const struct model *mod
     case LAYER_HEAD: build_head(&b); break;
     case LAYER_KIND_COUNT: CHECK(false);
     }
-    graph->boundary_bytes = (double)b.rows * (double)b.hidden * b.element;
+    graph->boundary_bytes = layer_crossing_bytes(model, shape, any_layer(model, kind, shape->variant));
     measure_lives(&b);
     sum_graph(graph);
     if (shape->separate_backward_weight) {

@@ -48,7 +48,8 @@ enum layer_pass {
 enum layer_collective { LAYER_NO_COLLECTIVE, LAYER_ALL_REDUCE, LAYER_ALL_GATHER, LAYER_REDUCE_SCATTER };
 
 struct layer_shape {
-    int64_t micro_batch, sequence;
+    int64_t micro_batch, sequence; /* t5: of the encoder */
+    uint32_t variant;              /* of a transformer layer, where they have several shapes (sim/model/variant.h) */
     int64_t tensor;         /* TP degree t: divides heads and ffn; divides kv_heads or is a multiple (replicated) */
     bool sequence_parallel; /* without effect when tensor == 1 */
     int64_t context;        /* CP degree: only 1 is modelled so far; others are refused */
@@ -104,7 +105,9 @@ struct layer_graph {
     struct saved_tensor *saved;
     uint32_t saved_count;
     double saved_bytes_none, saved_bytes_selective, saved_bytes_full; /* sums for the three recomputation modes */
-    double boundary_bytes; /* activation sent to the next stage: s*b*h on this device, divided by t under SP */
+    /* Its input where that crosses stages (layer_crossing_bytes; of the embedding: its output): s*b*h on this device,
+     * divided by t under SP. */
+    double boundary_bytes;
     /* Largest transient_bytes of each pass; backward includes the incoming output gradient. */
     double forward_transient_bytes, backward_transient_bytes;
     struct layer_peak forward_peak, backward_peak; /* their parts, at the op where they are largest */
@@ -126,6 +129,11 @@ struct layer_graph {
 /* Everything lives in `arena`. STATUS_BAD_INPUT when the degrees do not divide (the message names which). */
 enum status layer_graph_build(struct layer_graph *graph, const struct model *model, enum layer_kind kind,
                               const struct layer_shape *shape, struct arena *arena, struct error *error);
+
+/* Bytes of what goes into layer `layer` (model->layers: the head) on this device, and of what of it that layer hands on
+ * unread (model_crossing_into). `shape` as for that layer; its variant is not read. */
+double layer_crossing_bytes(const struct model *model, const struct layer_shape *shape, int64_t layer);
+double layer_passing_bytes(const struct model *model, const struct layer_shape *shape, int64_t layer);
 
 /* Vocabulary padded as Megatron does: to a multiple of 128 * tensor (multiple = 128), or not at all (multiple = 0,
  * then only to a multiple of tensor). */

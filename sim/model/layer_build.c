@@ -171,22 +171,24 @@ void op_stream(struct layer_builder *b, const char *name, enum kernel_class kern
 void op_attention(struct layer_builder *b, bool backward)
 {
     const struct model *model = b->model;
+    const struct layer_span *span = &b->span;
     enum kernel_class kernel_class = backward ? KERNEL_ATTENTION_BACKWARD : KERNEL_ATTENTION_FORWARD;
     /* FlashAttention-2's backward is three kernels: rows of dO.O, the main one, dQ from fp32. */
     struct kernel *kernel =
         add_kernel(b, backward ? "flash_attention_backward" : "flash_attention", kernel_class, backward ? 3 : 1,
-                   b->batch * b->heads, b->sequence, b->sequence, model->head_size);
-    double s = (double)b->sequence;
-    double pairs = model->causal ? s * (s + 1.0) / 2.0 : s * s;
+                   span->batch * b->heads, span->queries, span->keys, model->head_size);
+    double q = (double)span->queries, k = (double)span->keys;
+    double pairs = span->causal ? q * (q + 1.0) / 2.0 : q * k;
     /* Two products forward; backward repeats one and makes four. */
-    kernel->flops = (backward ? 10.0 : 4.0) * (double)(b->batch * b->heads) * pairs * (double)model->head_size;
-    if (model->causal) {
+    kernel->flops = (backward ? 10.0 : 4.0) * (double)(span->batch * b->heads) * pairs * (double)model->head_size;
+    if (span->causal) {
         kernel->flags |= KERNEL_FLAG_CAUSAL;
     }
-    double query = layer_area(b->tokens, b->query) * b->element, key = layer_area(b->tokens, b->key) * b->element;
+    double query = layer_area(b->tokens, b->query) * b->element;
+    double key = layer_area(span->key_tokens, b->key) * b->element;
     double statistics = 4.0 * layer_area(b->tokens, b->heads);
-    kernel->bytes_read = backward ? 3.0 * query + 2.0 * key + statistics : query + 2.0 * key;
-    kernel->bytes_written = backward ? query + 2.0 * key : query + statistics;
+    kernel->bytes_read = (backward ? 3.0 * query + 2.0 * key + statistics : query + 2.0 * key) + span->bias_bytes;
+    kernel->bytes_written = backward ? query + 2.0 * key + span->bias_bytes : query + statistics;
 }
 
 void op_collective(struct layer_builder *b, const char *name, enum layer_collective collective, double bytes,

@@ -9,7 +9,7 @@
 
 #include "sim/model/layer.h"
 
-enum { LAYER_OPS_MAX = 96, LAYER_SAVED_MAX = 40, LAYER_LIVES_MAX = 96 };
+enum { LAYER_OPS_MAX = 160, LAYER_SAVED_MAX = 64, LAYER_LIVES_MAX = 160 };
 
 /* A tensor's life, in op numbers, both ends included. */
 struct layer_live {
@@ -18,6 +18,15 @@ struct layer_live {
     bool saved;        /* kept for the backward pass: counts only when a forward saves nothing */
     bool dropped;      /* ... but not by selective recomputation */
     double kept_bytes; /* of `bytes`, the part that selective recomputation keeps in a saved tensor of its own */
+};
+
+/* What attends to what: `batch` independent spans, each of `queries` rows and `keys` columns a head. Whole sequences; swin: windows; the second attention of t5's decoder: keys of the
+ * other stack. */
+struct layer_span {
+    int64_t batch, queries, keys;
+    int64_t key_tokens; /* tokens that keys and values are made of */
+    bool causal;
+    double bias_bytes; /* of a learned bias [heads, queries, keys] on the scores; 0: none */
 };
 
 struct layer_builder {
@@ -37,6 +46,8 @@ struct layer_builder {
     int64_t rows;                     /* of the sequence-parallel region: tokens / t, else tokens */
     int64_t hidden, query, key, ffn;  /* widths here: query = heads/t * head size, key = kv heads here * head size */
     int64_t heads, vocab;             /* here */
+    struct layer_span span;           /* of the attention being written */
+    uint32_t output;                  /* forward: the block's output where more of the layer follows (build_tail) */
     bool parallel, sequence_parallel; /* t > 1; t > 1 and SP */
 };
 
@@ -102,6 +113,41 @@ struct row_names {
 };
 uint32_t row_backward(struct layer_builder *b, const struct row_names *names, int64_t in, int64_t out,
                       uint32_t gradient);
+
+/* layer_core.c. From the lifetimes of queries, keys, values, which it closes, to that of the context; backward from the context's gradient, which it closes, to those of the three. */
+uint32_t core_forward(struct layer_builder *b, const uint32_t qkv[3]);
+uint32_t core_backward(struct layer_builder *b, uint32_t context);
+/* Keys and values repeated to the query heads before unfused or eager attention. */
+bool core_repeats_keys(const struct layer_builder *b);
+
+/* Parts of a half (layer_transformer.c): a norm in front, which saves its output; the whole input of a column-parallel GEMM; the sum behind a row-parallel one; bias, dropout and residual
+ * addition (`joins`); and back. */
+uint32_t half_norm(struct layer_builder *b, const char *name, const char *output);
+void half_norm_copies(struct layer_builder *b); /* that eager RMSNorm keeps besides */
+uint32_t half_gather(struct layer_builder *b, const char *name);
+uint32_t half_reduce(struct layer_builder *b, const char *name, uint32_t partial, bool last);
+void half_residual(struct layer_builder *b, const char *name, const char *mask, bool bias, bool joins);
+uint32_t half_residual_backward(struct layer_builder *b, const char *dropout, const char *bias_name, bool bias);
+uint32_t half_norm_backward(struct layer_builder *b, const char *name, uint32_t inner, uint32_t outer);
+
+/* layer_variants.c: what t5 and swin add to a block (sim/model/variant.h); nothing for others. */
+void layer_set_tokens(struct layer_builder *b, int64_t sequence); /* the sequence that ops speak of from now on */
+bool layer_is_decoder(const struct layer_builder *b);
+bool layer_ends_encoder(const struct layer_builder *b);
+bool layer_has_tail(const struct layer_builder *b); /* norm of the encoder's output, or merging of patches */
+void cross_forward(struct layer_builder *b);
+/* From the gradient of the half's output, which it closes, to that of its input. */
+uint32_t cross_backward(struct layer_builder *b, uint32_t output);
+void tail_forward(struct layer_builder *b);
+uint32_t tail_backward(struct layer_builder *b);
+void windows_forward(struct layer_builder *b);
+void windows_backward(struct layer_builder *b);
+/* Elements and tensors of the small parameters that they add, held alike by all ranks of the tensor-parallel group; and all that they add, on this device. */
+struct layer_extra {
+    uint32_t vectors;
+    double vector_elements, replicated, parameters;
+};
+struct layer_extra layer_extra(const struct layer_builder *b);
 
 /* The three kinds. */
 void build_embedding(struct layer_builder *b);

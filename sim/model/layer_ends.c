@@ -6,10 +6,28 @@
  * not counted. */
 #include "sim/base/check.h"
 #include "sim/model/layer_build.h"
+#include "sim/model/variant.h"
 
-static bool is_vit(const struct layer_builder *b)
+static bool is_vision(const struct layer_builder *b)
 {
-    return b->model->family == MODEL_VIT;
+    return b->model->family == MODEL_VIT || b->model->family == MODEL_SWIN;
+}
+
+static bool has_norm(const struct layer_builder *b)
+{
+    return b->model->family == MODEL_BERT || b->model->family == MODEL_SWIN;
+}
+
+/* Of all relative biases, both stacks': [heads, e, e] and [heads, d, d]. */
+static double t5_bias_elements(const struct layer_builder *b)
+{
+    int64_t e = b->shape->sequence, d = b->model->decoder_sequence;
+    return layer_area(b->heads, e) * (double)e + layer_area(b->heads, d) * (double)d;
+}
+
+static double t5_bias_parameters(const struct layer_builder *b)
+{
+    return b->model->family == MODEL_T5 ? 2.0 * T5_BUCKETS * (double)b->heads : 0.0;
 }
 
 static uint32_t patch_count(const struct layer_builder *b)
@@ -27,12 +45,14 @@ static uint32_t look_up(struct layer_builder *b)
 {
     double whole = layer_tokens_bytes(b);
     uint32_t words = live_open(b, whole);
-    if (is_vit(b)) {
+    if (is_vision(b)) {
         uint32_t patches = live_open(b, layer_area(patch_count(b), patch_width(b)) * b->element);
         double image = layer_area(patch_count(b), patch_width(b)) * b->element;
         op_stream(b, "patches", KERNEL_ELEMENTWISE, 1, patch_count(b), patch_width(b), image, image);
         op_projection(b, "patch_gemm", patch_count(b), b->hidden, patch_width(b));
-        op_stream(b, "class_token_concatenate", KERNEL_ELEMENTWISE, 1, b->tokens, b->hidden, whole, whole);
+        if (b->model->family == MODEL_VIT) {
+            op_stream(b, "class_token_concatenate", KERNEL_ELEMENTWISE, 1, b->tokens, b->hidden, whole, whole);
+        }
         live_close(b, patches);
         return words;
     }
@@ -58,12 +78,17 @@ static void embedding_forward(struct layer_builder *b)
     uint32_t tables = (m->position_rows > 0 ? 1u : 0u) + (m->segment_types > 0 ? 1u : 0u);
     if (tables > 0) {
         /* Each table's rows are looked up and added. */
-        uint32_t launches = is_vit(b) ? 1 : 2 * tables;
+        uint32_t launches = is_vision(b) ? 1 : 2 * tables;
         op_stream(b, "position_add", KERNEL_ELEMENTWISE, launches, b->rows, b->hidden, 3.0 * tables * rows,
                   2.0 * tables * rows);
     }
+    if (m->family == MODEL_T5) {
+        double biases = t5_bias_elements(b) * b->element;
+        live_close(b, save_tensor(b, "position_biases", biases, false, false));
+        op_stream(b, "position_bias_lookup", KERNEL_GATHER, 2, (int64_t)(t5_bias_elements(b)), 1, biases, biases);
+    }
     live_open(b, rows); /* the layer's output */
-    if (m->family == MODEL_BERT) {
+    if (has_norm(b)) {
         live_close(b, save_tensor(b, "embedding_norm_input", rows, false, false));
         op_norm(b, "embedding_norm", b->rows);
     }
@@ -100,7 +125,14 @@ static void embedding_backward(struct layer_builder *b)
         live_close(b, gradient);
         gradient = next;
     }
-    if (m->family == MODEL_BERT) {
+    if (m->family == MODEL_T5) {
+        double biases = t5_bias_elements(b) * b->element;
+        b->pass = PASS_BACKWARD_WEIGHT;
+        op_stream(b, "position_table_gradient", KERNEL_GATHER, 2, (int64_t)(t5_bias_elements(b)), 1, biases, 0.0);
+        b->pass = PASS_BACKWARD_INPUT;
+        op_vector_gradients(b, "vector_gradient_add", 2, t5_bias_parameters(b));
+    }
+    if (has_norm(b)) {
         uint32_t next = live_open(b, rows);
         op_norm_backward(b, "embedding_norm_backward", b->rows);
         live_close(b, gradient);
@@ -113,10 +145,11 @@ static void embedding_backward(struct layer_builder *b)
     if (m->segment_types > 0) {
         table_gradient(b, "segment_gradient", "segment_gradient_add", m->segment_types, b->rows);
     }
-    if (is_vit(b)) {
+    if (is_vision(b)) {
         op_bias_gradient(b, "patch_bias_gradient", patch_count(b), b->hidden);
         op_weight_gemm(b, "patch_weight_gradient", b->hidden, patch_width(b), patch_count(b));
-        op_vector_gradients(b, "vector_gradient_add", 2, 2.0 * (double)b->hidden);
+        uint32_t vectors = m->family == MODEL_VIT ? 2 : 1; /* bias; class token */
+        op_vector_gradients(b, "vector_gradient_add", vectors, vectors * (double)b->hidden);
         live_close(b, gradient);
         return;
     }
@@ -138,14 +171,14 @@ void build_embedding(struct layer_builder *b)
     b->pass = PASS_BACKWARD_INPUT;
     embedding_backward(b);
     double h = (double)b->hidden, shared = (double)(m->position_rows + m->segment_types) * h;
-    if (m->family == MODEL_BERT) {
+    if (has_norm(b)) {
         shared += h * (m->norm_bias ? 2.0 : 1.0);
     }
-    if (is_vit(b)) {
-        shared += h + (double)patch_width(b) * h + h;
+    if (is_vision(b)) {
+        shared += (double)patch_width(b) * h + h + (m->family == MODEL_VIT ? h : 0.0);
     }
     b->graph->replicated_parameters = shared;
-    b->graph->parameters = shared + (double)b->vocab * h;
+    b->graph->parameters = shared + (double)b->vocab * h + t5_bias_parameters(b);
 }
 
 static enum loss_kind loss_kind(const struct layer_builder *b)
@@ -408,11 +441,20 @@ static void head_forward(struct layer_builder *b)
                            : live_open(b, layer_rows_bytes(b));
         op_norm(b, "final_norm", b->rows);
     }
+    if (m->family == MODEL_T5 && m->dropout > 0) {
+        double rows = layer_rows_bytes(b), mask = layer_area(b->rows, b->hidden);
+        live_close(b, save_tensor(b, "head_mask", mask, false, false));
+        op_stream(b, "head_dropout", KERNEL_ELEMENTWISE, 1, b->rows, b->hidden, rows, rows + mask);
+    }
     if (m->mlm_head) {
         input = mlm_forward(b);
     }
     if (model_has_logits(m)) {
         logits_forward(b, input);
+    }
+    if (m->family == MODEL_SWIN) {
+        op_stream(b, "mean_pool", KERNEL_NORM, 1, b->rows, b->hidden, layer_rows_bytes(b),
+                  layer_area(b->batch, b->hidden) * b->element);
     }
     classifier_forward(b);
     if (!model_has_logits(m)) {
@@ -429,9 +471,17 @@ static void head_backward(struct layer_builder *b)
     if (model_has_logits(m)) {
         gradient = logits_backward(b);
     } else if (b->graph->op_count > 0) {
-        /* The first token's gradient among zeros. */
+        /* The first token's gradient among zeros; swin: of the mean, to every token. */
         gradient = live_open(b, rows);
-        op_stream(b, "first_token_scatter", KERNEL_ELEMENTWISE, 2, b->rows, b->hidden, 0.0, rows);
+        op_stream(b, m->family == MODEL_SWIN ? "mean_pool_backward" : "first_token_scatter", KERNEL_ELEMENTWISE, 2,
+                  b->rows, b->hidden, 0.0, rows);
+    }
+    if (m->family == MODEL_T5 && m->dropout > 0) {
+        uint32_t dropped = live_open(b, rows);
+        op_stream(b, "head_dropout_backward", KERNEL_ELEMENTWISE, 1, b->rows, b->hidden,
+                  rows + layer_area(b->rows, b->hidden), rows);
+        live_close(b, gradient);
+        gradient = dropped;
     }
     if (m->mlm_head) {
         gradient = mlm_backward(b, gradient);

@@ -11,11 +11,7 @@
  * one, and the normalised rows before their weight. ReLU needs only its output. */
 #include "sim/base/check.h"
 #include "sim/model/layer_build.h"
-
-static double scores_bytes(const struct layer_builder *b)
-{
-    return layer_area(b->batch * b->heads, b->sequence) * (double)b->sequence * b->element;
-}
+#include "sim/model/variant.h"
 
 static bool post_norm(const struct layer_builder *b)
 {
@@ -28,32 +24,13 @@ static bool separate_projections(const struct layer_builder *b)
     return b->model->activation == MODEL_SWIGLU && (!b->shape->fused_kernels || b->shape->selective_ops);
 }
 
-/* Keys and values repeated to the query heads before unfused or eager attention. */
-static bool repeats_keys(const struct layer_builder *b)
-{
-    return b->key < b->query && (!b->shape->fused_kernels || !b->shape->flash_attention);
-}
-
-/* Megatron's fused scale-mask-softmax handles 16-bit rows of 17 to 2048 scores in batches (micro-batch times heads of this rank) of a multiple of
- * four; otherwise Megatron falls back to PyTorch's primitives (fused_softmax.py of 2022, recalled, not re-read). */
-static bool fused_softmax_fits(const struct layer_builder *b)
-{
-    return b->element == 2 && b->batch * b->heads % 4 == 0 && b->sequence > 16 && b->sequence <= 2048;
-}
-
-/* Megatron's causal kernel reads the lower triangle of the scores only (and writes zeros above it); recalled, not re-read. */
-static double softmax_share(const struct layer_builder *b)
-{
-    bool triangular = b->shape->fused_kernels && b->model->causal;
-    return triangular ? (1.0 + 1.0 / (double)b->sequence) / 2.0 : 1.0;
-}
-
 static uint32_t vector_count(const struct layer_builder *b)
 {
     const struct model *m = b->model;
     uint32_t norms = m->norm_bias ? 4 : 2;
     uint32_t first = separate_projections(b) ? 2 : 1, qkv = separate_projections(b) ? 3 : 1;
-    return norms + (m->qkv_bias ? qkv : 0) + (m->projection_bias ? 1u : 0u) + (m->ffn_bias ? first + 1u : 0u);
+    return layer_extra(b).vectors + norms + (m->qkv_bias ? qkv : 0) + (m->projection_bias ? 1u : 0u) +
+           (m->ffn_bias ? first + 1u : 0u);
 }
 
 static double vector_elements(const struct layer_builder *b)
@@ -63,12 +40,20 @@ static double vector_elements(const struct layer_builder *b)
     elements += m->qkv_bias ? (double)(b->query + 2 * b->key) : 0.0;
     elements += m->projection_bias ? (double)b->hidden : 0.0;
     elements += m->ffn_bias ? (double)(b->hidden + (m->activation == MODEL_SWIGLU ? 2 : 1) * b->ffn) : 0.0;
-    return elements;
+    return elements + layer_extra(b).vector_elements;
 }
 
 /* A norm in front of a half: saves its output (the half's input). Eager RMSNorm keeps the fp32 input, of which the
  * 16-bit input that it replaces is already counted. */
-static uint32_t forward_norm(struct layer_builder *b, const char *name, const char *output)
+uint32_t half_norm(struct layer_builder *b, const char *name, const char *output)
+{
+    half_norm_copies(b);
+    uint32_t live = save_tensor(b, output, layer_rows_bytes(b), false, false);
+    op_norm(b, name, b->rows);
+    return live;
+}
+
+void half_norm_copies(struct layer_builder *b)
 {
     double bytes = layer_rows_bytes(b);
     if (b->model->norm == MODEL_RMS_NORM && !b->shape->fused_kernels) {
@@ -76,13 +61,10 @@ static uint32_t forward_norm(struct layer_builder *b, const char *name, const ch
         live_close(b, save_tensor(b, "rms_norm_fp32_input", wide > bytes ? wide - bytes : 0.0, false, false));
         live_close(b, save_tensor(b, "rms_norm_normalised", bytes, false, false));
     }
-    uint32_t live = save_tensor(b, output, bytes, false, false);
-    op_norm(b, name, b->rows);
-    return live;
 }
 
 /* The whole input of a column-parallel GEMM: gathered under sequence parallelism. */
-static uint32_t gather_input(struct layer_builder *b, const char *name)
+uint32_t half_gather(struct layer_builder *b, const char *name)
 {
     if (!b->sequence_parallel) {
         return LIVE_NONE;
@@ -93,7 +75,7 @@ static uint32_t gather_input(struct layer_builder *b, const char *name)
 }
 
 /* After a row-parallel GEMM: sum over the group. Returns the lifetime of this rank's rows. */
-static uint32_t reduce_output(struct layer_builder *b, const char *name, uint32_t partial, bool last)
+uint32_t half_reduce(struct layer_builder *b, const char *name, uint32_t partial, bool last)
 {
     if (b->sequence_parallel) {
         uint32_t live = live_open(b, layer_rows_bytes(b));
@@ -112,7 +94,7 @@ static uint32_t reduce_output(struct layer_builder *b, const char *name, uint32_
 
 /* Bias, dropout and residual addition after each half. Eager code adds the bias inside the GEMM's epilogue unless
  * the group's sum stands between. */
-static void forward_residual(struct layer_builder *b, const char *name, const char *mask, bool bias, bool joins)
+void half_residual(struct layer_builder *b, const char *name, const char *mask, bool bias, bool joins)
 {
     bool drops = b->model->dropout > 0;
     double rows = layer_rows_bytes(b), mask_bytes = drops ? layer_area(b->rows, b->hidden) : 0.0;
@@ -148,7 +130,7 @@ static void rotary(struct layer_builder *b, const char *name)
 
 static void forward_qkv(struct layer_builder *b, uint32_t saved[3])
 {
-    bool expand = repeats_keys(b);
+    bool expand = core_repeats_keys(b);
     int64_t key = expand ? b->query : b->key;
     double key_bytes = layer_area(b->tokens, b->key) * b->element,
            query_bytes = layer_area(b->tokens, b->query) * b->element;
@@ -188,111 +170,24 @@ static void forward_qkv(struct layer_builder *b, uint32_t saved[3])
     live_close(b, raw);
 }
 
-/* To fp32, scale, mask (in place), softmax, back: what Megatron does where its fused kernel does not fit. The fp32 softmax that autograd keeps beside
- * the 16-bit one is left out of the saved bytes, as in the published counts. */
-static void softmax_primitives(struct layer_builder *b, int64_t rows, int64_t columns, double scores)
-{
-    double wide = layer_area(rows, columns) * 4.0;
-    bool casts = b->element < 4.0;
-    uint32_t fp32 = live_open(b, casts ? wide : 0.0);
-    if (casts) {
-        op_stream(b, "scores_to_fp32", KERNEL_ELEMENTWISE, 1, rows, columns, scores, wide);
-    }
-    op_stream(b, "scale_mask", KERNEL_ELEMENTWISE, 2, rows, columns, 2.0 * wide, 2.0 * wide);
-    op_stream(b, "softmax", KERNEL_SOFTMAX, 1, rows, columns, wide, wide);
-    if (casts) {
-        op_stream(b, "probabilities_from_fp32", KERNEL_ELEMENTWISE, 1, rows, columns, wide, scores);
-    }
-    live_close(b, fp32);
-}
-
-static void softmax_primitives_backward(struct layer_builder *b, int64_t rows, int64_t columns, double scores)
-{
-    double wide = layer_area(rows, columns) * 4.0;
-    bool casts = b->element < 4.0;
-    uint32_t fp32 = live_open(b, casts ? wide : 0.0);
-    if (casts) {
-        op_stream(b, "probabilities_gradient_to_fp32", KERNEL_ELEMENTWISE, 1, rows, columns, scores, wide);
-    }
-    op_stream(b, "softmax_backward", KERNEL_SOFTMAX, 1, rows, columns, 2.0 * wide, wide);
-    op_stream(b, "scale_mask_backward", KERNEL_ELEMENTWISE, 2, rows, columns, 2.0 * wide, 2.0 * wide);
-    if (casts) {
-        op_stream(b, "scores_gradient_from_fp32", KERNEL_ELEMENTWISE, 1, rows, columns, wide, scores);
-    }
-    live_close(b, fp32);
-}
-
-/* Scores, softmax, dropout, weighted values; or one fused kernel. Returns the lifetime of the context. */
-static uint32_t forward_core(struct layer_builder *b, const uint32_t qkv[3])
-{
-    const struct model *m = b->model;
-    double context = layer_area(b->tokens, b->query) * b->element, scores = scores_bytes(b);
-    int64_t products = b->batch * b->heads, s = b->sequence, d = m->head_size;
-    if (b->shape->flash_attention) {
-        uint32_t live = save_tensor(b, "projection_input", context, false, true);
-        live_close(b, save_tensor(b, "softmax_statistics", 4.0 * layer_area(b->tokens, b->heads), false, true));
-        b->keep_next = b->shape->selective_ops;
-        op_attention(b, false);
-        for (unsigned i = 0; i < 3; i++) {
-            live_close(b, qkv[i]);
-        }
-        return live;
-    }
-    if (!b->shape->fused_kernels) {
-        /* Heads in front of positions: batched products over permuted views need copies. */
-        op_stream(b, "split_heads", KERNEL_ELEMENTWISE, 3, b->tokens, 3 * b->query, 3.0 * context, 3.0 * context);
-    }
-    b->core = true;
-    uint32_t raw = live_open(b, scores);
-    op_gemm(b, "scores_gemm", GEMM_TN, products, s, s, d);
-    live_close(b, qkv[0]);
-    live_close(b, qkv[1]);
-    if (!b->shape->fused_kernels) {
-        op_stream(b, "scale_mask", KERNEL_ELEMENTWISE, 2, products * s, s, 2.0 * scores, 2.0 * scores);
-    }
-    uint32_t softmax = save_tensor(b, "softmax_output", scores, true, false);
-    if (b->shape->fused_kernels && !fused_softmax_fits(b)) {
-        softmax_primitives(b, products * s, s, scores);
-    } else {
-        op_stream(b, "softmax", KERNEL_SOFTMAX, 1, products * s, s, softmax_share(b) * scores, scores);
-    }
-    live_close(b, raw);
-    if (m->attention_dropout > 0) {
-        double mask = scores / b->element;
-        live_close(b, save_tensor(b, "attention_dropout_mask", mask, true, false));
-        uint32_t dropped = save_tensor(b, "attention_probabilities", scores, true, false);
-        op_stream(b, "attention_dropout", KERNEL_ELEMENTWISE, 1, products * s, s, scores, scores + mask);
-        live_close(b, softmax);
-        softmax = dropped;
-    }
-    uint32_t heads_first = live_open(b, context);
-    op_gemm(b, "values_gemm", GEMM_NN, products, s, d, s);
-    live_close(b, softmax);
-    live_close(b, qkv[2]);
-    b->core = false;
-    uint32_t live = save_tensor(b, "projection_input", context, false, false);
-    op_stream(b, "merge_heads", KERNEL_ELEMENTWISE, 1, b->tokens, b->query, context, context);
-    live_close(b, heads_first);
-    return live;
-}
-
 static void forward_attention(struct layer_builder *b)
 {
     uint32_t qkv[3];
-    uint32_t input = post_norm(b) ? LIVE_NONE : forward_norm(b, "attention_norm", "qkv_input");
-    uint32_t gathered = gather_input(b, "qkv_all_gather");
+    uint32_t input = post_norm(b) ? LIVE_NONE : half_norm(b, "attention_norm", "qkv_input");
+    windows_forward(b);
+    uint32_t gathered = half_gather(b, "qkv_all_gather");
     forward_qkv(b, qkv);
     live_close(b, gathered);
     live_close(b, input);
-    uint32_t context = forward_core(b, qkv);
+    uint32_t context = core_forward(b, qkv);
     uint32_t output = live_open(b, layer_tokens_bytes(b));
     op_projection(b, "projection_gemm", b->tokens, b->hidden, b->query);
     live_close(b, context);
     output =
-        reduce_output(b, b->sequence_parallel ? "projection_reduce_scatter" : "projection_all_reduce", output, false);
+        half_reduce(b, b->sequence_parallel ? "projection_reduce_scatter" : "projection_all_reduce", output, false);
     if (post_norm(b)) {
         uint32_t norm_input = save_tensor(b, "attention_norm_input", layer_rows_bytes(b), false, false);
-        forward_residual(b, "attention_bias_dropout_add", "attention_output_mask", b->model->projection_bias, true);
+        half_residual(b, "attention_bias_dropout_add", "attention_output_mask", b->model->projection_bias, true);
         live_close(b, output);
         uint32_t ffn_input = save_tensor(b, "ffn_input", layer_rows_bytes(b), false, false);
         op_norm(b, "attention_norm", b->rows);
@@ -302,11 +197,12 @@ static void forward_attention(struct layer_builder *b)
     }
     if (b->model->parallel_residual) {
         /* The sum waits for the feed-forward half; only dropout (if any) happens here. The output stays until then. */
-        forward_residual(b, "attention_bias_dropout", "attention_output_mask", b->model->projection_bias, false);
+        half_residual(b, "attention_bias_dropout", "attention_output_mask", b->model->projection_bias, false);
         return;
     }
-    b->residual = save_tensor(b, "ffn_norm_input", layer_rows_bytes(b), false, false);
-    forward_residual(b, "attention_bias_dropout_add", "attention_output_mask", b->model->projection_bias, true);
+    b->residual =
+        save_tensor(b, layer_is_decoder(b) ? "cross_norm_input" : "ffn_norm_input", layer_rows_bytes(b), false, false);
+    half_residual(b, "attention_bias_dropout_add", "attention_output_mask", b->model->projection_bias, true);
     live_close(b, output);
 }
 
@@ -334,8 +230,8 @@ static void forward_ffn(struct layer_builder *b)
 {
     const struct model *m = b->model;
     double width = layer_area(b->tokens, b->ffn) * b->element;
-    uint32_t input = post_norm(b) ? LIVE_NONE : forward_norm(b, "ffn_norm", "ffn_input");
-    uint32_t gathered = gather_input(b, "ffn1_all_gather");
+    uint32_t input = post_norm(b) ? LIVE_NONE : half_norm(b, "ffn_norm", "ffn_input");
+    uint32_t gathered = half_gather(b, "ffn1_all_gather");
     uint32_t first, up = LIVE_NONE;
     if (m->activation == MODEL_RELU) {
         first = live_open(b, width);
@@ -358,10 +254,10 @@ static void forward_ffn(struct layer_builder *b)
     uint32_t output = live_open(b, layer_tokens_bytes(b));
     op_last_projection(b, "ffn2_gemm", b->tokens, b->hidden, b->ffn);
     live_close(b, second);
-    output = reduce_output(b, b->sequence_parallel ? "ffn2_reduce_scatter" : "ffn2_all_reduce", output, true);
+    output = half_reduce(b, b->sequence_parallel ? "ffn2_reduce_scatter" : "ffn2_all_reduce", output, true);
     if (post_norm(b)) {
         uint32_t norm_input = save_tensor(b, "ffn_norm_input", layer_rows_bytes(b), false, false);
-        forward_residual(b, "ffn_bias_dropout_add", "ffn_output_mask", m->ffn_bias, true);
+        half_residual(b, "ffn_bias_dropout_add", "ffn_output_mask", m->ffn_bias, true);
         live_close(b, output);
         live_close(b, b->residual);
         live_open(b, layer_rows_bytes(b)); /* the layer's output */
@@ -369,8 +265,9 @@ static void forward_ffn(struct layer_builder *b)
         live_close(b, norm_input);
         return;
     }
-    live_open(b, layer_rows_bytes(b)); /* the layer's output */
-    forward_residual(b, "ffn_bias_dropout_add", "ffn_output_mask", m->ffn_bias, true);
+    b->output = layer_ends_encoder(b) ? save_tensor(b, "encoder_norm_input", layer_rows_bytes(b), false, false)
+                                      : live_open(b, layer_rows_bytes(b));
+    half_residual(b, "ffn_bias_dropout_add", "ffn_output_mask", m->ffn_bias, true);
     if (m->parallel_residual) {
         op_stream(b, "parallel_residual_add", KERNEL_ELEMENTWISE, 1, b->rows, b->hidden, 2.0 * layer_rows_bytes(b),
                   layer_rows_bytes(b));
@@ -380,7 +277,7 @@ static void forward_ffn(struct layer_builder *b)
 }
 
 /* Gradient through dropout and bias of a half: returns the gradient of the row-parallel GEMM's output. */
-static uint32_t residual_backward(struct layer_builder *b, const char *dropout, const char *bias_name, bool bias)
+uint32_t half_residual_backward(struct layer_builder *b, const char *dropout, const char *bias_name, bool bias)
 {
     double rows = layer_rows_bytes(b);
     uint32_t gradient = LIVE_NONE;
@@ -414,7 +311,7 @@ static uint32_t activation_backward(struct layer_builder *b, uint32_t gradient)
 }
 
 /* The norm in front of a half, and the addition of the gradient that came round it. Closes both. */
-static uint32_t norm_backward(struct layer_builder *b, const char *name, uint32_t inner, uint32_t outer)
+uint32_t half_norm_backward(struct layer_builder *b, const char *name, uint32_t inner, uint32_t outer)
 {
     double rows = layer_rows_bytes(b);
     uint32_t gradient = live_open(b, rows);
@@ -436,7 +333,7 @@ static uint32_t ffn_inner_backward(struct layer_builder *b)
                                                         "ffn1_gradient_reduce_scatter", "ffn1_weight_gradient" };
     static const struct column_names first_reduced = { "ffn1_input_all_gather", "ffn1_input_gradient",
                                                        "ffn1_gradient_all_reduce", "ffn1_weight_gradient" };
-    uint32_t dropped = residual_backward(b, "ffn_dropout_backward", "ffn2_bias_gradient", b->model->ffn_bias);
+    uint32_t dropped = half_residual_backward(b, "ffn_dropout_backward", "ffn2_bias_gradient", b->model->ffn_bias);
     uint32_t hidden = row_backward(b, &second, b->ffn, b->hidden, dropped);
     uint32_t first = activation_backward(b, hidden);
     int64_t parts[2] = { b->ffn, b->ffn };
@@ -447,67 +344,12 @@ static uint32_t ffn_inner_backward(struct layer_builder *b)
     return column_backward(b, b->sequence_parallel ? &first_gathered : &first_reduced, b->hidden, parts, count, first);
 }
 
-/* Softmax and its neighbours, backward over the scores: Megatron's fused kernel is one; eager code differentiates
- * mask and scale too. */
-static uint32_t scores_backward(struct layer_builder *b, uint32_t gradient)
-{
-    double scores = scores_bytes(b);
-    int64_t rows = b->batch * b->heads * b->sequence, s = b->sequence;
-    if (b->model->attention_dropout > 0) {
-        uint32_t dropped = live_open(b, scores);
-        op_stream(b, "attention_dropout_backward", KERNEL_ELEMENTWISE, 1, rows, s, scores + scores / b->element,
-                  scores);
-        live_close(b, gradient);
-        gradient = dropped;
-    }
-    if (b->shape->fused_kernels) {
-        if (fused_softmax_fits(b)) {
-            op_stream(b, "softmax_backward", KERNEL_SOFTMAX, 1, rows, s, 2.0 * softmax_share(b) * scores,
-                      scores); /* in place */
-        } else {
-            softmax_primitives_backward(b, rows, s, scores);
-        }
-        return gradient;
-    }
-    uint32_t raw = live_open(b, scores);
-    op_stream(b, "softmax_backward", KERNEL_SOFTMAX, 1, rows, s, 2.0 * scores, scores);
-    live_close(b, gradient);
-    op_stream(b, "scale_mask_backward", KERNEL_ELEMENTWISE, 2, rows, s, 2.0 * scores, 2.0 * scores);
-    return raw;
-}
-
 /* From the gradient of the context to that of the qkv GEMM's output. */
-static uint32_t core_backward(struct layer_builder *b, uint32_t context)
+static uint32_t qkv_backward(struct layer_builder *b, uint32_t context)
 {
-    int64_t products = b->batch * b->heads, s = b->sequence, d = b->model->head_size;
     double wide = layer_area(b->tokens, b->query) * b->element, narrow = layer_area(b->tokens, b->key) * b->element;
-    double key = repeats_keys(b) ? wide : narrow;
-    uint32_t heads_first = LIVE_NONE, gradients;
-    if (b->shape->flash_attention) {
-        gradients = live_open(b, wide + 2.0 * key);
-        uint32_t fp32 = live_open(b, layer_area(b->tokens, b->query) * 4.0); /* dQ is summed in fp32 */
-        op_attention(b, true);
-        live_close(b, fp32);
-        live_close(b, context);
-    } else {
-        heads_first = live_open(b, wide);
-        op_stream(b, "merge_heads_backward", KERNEL_ELEMENTWISE, 1, b->tokens, b->query, wide, wide);
-        live_close(b, context);
-        uint32_t scores = live_open(b, scores_bytes(b));
-        op_gemm(b, "probabilities_gradient", GEMM_TN, products, s, s, d);
-        gradients = live_open(b, wide + 2.0 * key);
-        op_gemm(b, "value_gradient", GEMM_NT, products, s, d, s);
-        live_close(b, heads_first);
-        scores = scores_backward(b, scores);
-        op_gemm(b, "query_gradient", GEMM_NN, products, s, d, s);
-        op_gemm(b, "key_gradient", GEMM_NT, products, s, d, s);
-        live_close(b, scores);
-        if (b->shape->fused_kernels) {
-            /* The scale was folded into the batched product; its gradient is a kernel each for q and k. */
-            op_stream(b, "scale_backward", KERNEL_ELEMENTWISE, 2, b->tokens, 2 * b->query, 2.0 * wide, 2.0 * wide);
-        }
-    }
-    if (repeats_keys(b)) {
+    uint32_t gradients = core_backward(b, context);
+    if (core_repeats_keys(b)) {
         op_stream(b, "repeat_key_value_backward", KERNEL_ELEMENTWISE, 2, b->tokens, 2 * b->query, 2.0 * wide,
                   2.0 * narrow);
     }
@@ -532,10 +374,10 @@ static uint32_t attention_inner_backward(struct layer_builder *b)
                                                   "qkv_gradient_reduce_scatter", "qkv_weight_gradient" };
     static const struct column_names reduced = { "qkv_input_all_gather", "qkv_input_gradient",
                                                  "qkv_gradient_all_reduce", "qkv_weight_gradient" };
-    uint32_t dropped = residual_backward(b, "attention_output_dropout_backward", "projection_bias_gradient",
-                                         b->model->projection_bias);
+    uint32_t dropped = half_residual_backward(b, "attention_output_dropout_backward", "projection_bias_gradient",
+                                              b->model->projection_bias);
     uint32_t context = row_backward(b, &projection, b->query, b->hidden, dropped);
-    uint32_t qkv = core_backward(b, context);
+    uint32_t qkv = qkv_backward(b, context);
     if (b->model->qkv_bias) {
         op_bias_gradient(b, "qkv_bias_gradient", b->tokens, b->query + 2 * b->key);
     }
@@ -563,20 +405,34 @@ static uint32_t post_norm_half_backward(struct layer_builder *b, const char *nor
     return sum;
 }
 
+/* Of the other stack: this rank's. */
+static int64_t encoder_rows(const struct layer_builder *b)
+{
+    int64_t tokens = b->batch * b->shape->sequence;
+    return b->sequence_parallel ? tokens / b->shape->tensor : tokens;
+}
+
 static void backward(struct layer_builder *b)
 {
-    uint32_t output = live_open(b, layer_rows_bytes(b)); /* the gradient that comes in */
+    if (layer_is_decoder(b)) {
+        live_open(b, layer_area(encoder_rows(b), b->hidden) *
+                         b->element); /* of the encoder's output, from the layers above: never ends here */
+    }
+    uint32_t output = layer_has_tail(b) ? tail_backward(b) : live_open(b, layer_rows_bytes(b)); /* that comes in */
     if (post_norm(b)) {
         output = post_norm_half_backward(b, "ffn_norm_backward", output, ffn_inner_backward);
         (void)post_norm_half_backward(b, "attention_norm_backward", output, attention_inner_backward);
     } else if (b->model->parallel_residual) {
-        uint32_t ffn = norm_backward(b, "ffn_norm_backward", ffn_inner_backward(b), LIVE_NONE);
+        uint32_t ffn = half_norm_backward(b, "ffn_norm_backward", ffn_inner_backward(b), LIVE_NONE);
         uint32_t attention = attention_inner_backward(b);
         live_close(b, output);
-        (void)norm_backward(b, "attention_norm_backward", attention, ffn);
+        (void)half_norm_backward(b, "attention_norm_backward", attention, ffn);
     } else {
-        output = norm_backward(b, "ffn_norm_backward", ffn_inner_backward(b), output);
-        (void)norm_backward(b, "attention_norm_backward", attention_inner_backward(b), output);
+        output = half_norm_backward(b, "ffn_norm_backward", ffn_inner_backward(b), output);
+        output = layer_is_decoder(b) ? cross_backward(b, output) : output;
+        uint32_t inner = attention_inner_backward(b);
+        windows_backward(b);
+        (void)half_norm_backward(b, "attention_norm_backward", inner, output);
     }
     op_vector_gradients(b, "vector_gradient_add", vector_count(b), vector_elements(b));
 }
@@ -588,17 +444,25 @@ static void count_parameters(struct layer_builder *b)
     double first = (double)((m->activation == MODEL_SWIGLU ? 2 : 1) * b->ffn);
     double shared = 2.0 * h * (m->norm_bias ? 2.0 : 1.0);
     shared += (m->projection_bias ? h : 0.0) + (m->ffn_bias ? h : 0.0);
-    b->graph->replicated_parameters = shared;
+    const struct layer_extra extra = layer_extra(b);
+    b->graph->replicated_parameters = shared + extra.replicated;
     b->graph->parameters = shared + h * qkv + (m->qkv_bias ? qkv : 0.0) + (double)b->query * h + h * first +
-                           (m->ffn_bias ? first : 0.0) + (double)b->ffn * h;
+                           (m->ffn_bias ? first : 0.0) + (double)b->ffn * h + extra.parameters;
 }
 
 void build_transformer(struct layer_builder *b)
 {
     b->residual = LIVE_NONE;
     save_input(b, "layer_input", layer_rows_bytes(b));
+    if (layer_is_decoder(b) && b->shape->variant == T5_DECODER_FIRST) {
+        save_input(b, "encoder_output", layer_area(encoder_rows(b), b->hidden) * b->element);
+    }
     forward_attention(b);
+    if (layer_is_decoder(b)) {
+        cross_forward(b);
+    }
     forward_ffn(b);
+    tail_forward(b);
     b->graph->forward_count = b->graph->op_count;
     b->pass = PASS_BACKWARD_INPUT;
     backward(b);

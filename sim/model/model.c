@@ -4,10 +4,7 @@
 #include <string.h>
 
 #include "sim/base/check.h"
-
-/* Buckets of relative distance that T5 learns a bias for, each head (Raffel et al. 2020, 2.1; huggingface
- * relative_attention_num_buckets). */
-enum { T5_BUCKETS = 32 };
+#include "sim/model/variant.h"
 
 #define WORD_FUNCTION(function, type, table, count)                                                                    \
     const char *function(enum type value)                                                                              \
@@ -64,16 +61,14 @@ bool model_is_uniform(const struct model *model)
     return model->family != MODEL_T5 && model->family != MODEL_SWIN;
 }
 
-enum status model_require_uniform(const struct model *model, struct error *error)
+enum status model_require_uniform(const struct model *model, const char *what, struct error *error)
 {
     if (model_is_uniform(model)) {
         return STATUS_OK;
     }
     return error_set(error, STATUS_UNSUPPORTED,
-                     "%s: family %s is not modelled yet beyond its counts: its layers have several shapes, a layer "
-                     "graph has one. What works: memwall plan --planner galvatron-bmw --preset v1 on machine "
-                     "titan-rtx-8-galvatron (the authors' profiles)",
-                     model->name, model_family_word(model->family));
+                     "%s: the layers of family %s have several shapes, %s takes layers of one shape", model->name,
+                     model_family_word(model->family), what);
 }
 
 bool model_has_logits(const struct model *model)
@@ -168,26 +163,6 @@ static int64_t norm_parameters(const struct model *model)
     return model->hidden * (model->norm_bias ? 2 : 1);
 }
 
-/* swin: the stage of a block, and its first stage's sizes become that stage's. */
-static struct model at_stage(const struct model *model, int stage)
-{
-    struct model here = *model;
-    here.hidden <<= stage;
-    here.heads <<= stage;
-    here.kv_heads <<= stage;
-    here.ffn <<= stage;
-    return here;
-}
-
-static int stage_of(const struct model *model, int64_t layer)
-{
-    int stage = 0;
-    while (stage < MODEL_STAGES - 1 && layer >= model->stage_layers[stage]) {
-        layer -= model->stage_layers[stage++];
-    }
-    return stage;
-}
-
 /* Attention, feed-forward and two norms, of the sizes the model says: a layer of all families but what t5 and swin
  * add. */
 static int64_t plain_layer_parameters(const struct model *model)
@@ -202,36 +177,31 @@ static int64_t plain_layer_parameters(const struct model *model)
     return count;
 }
 
+/* Four neighbours of width c, side by side, through a norm and a matrix without bias to width 2c (Liu et al. 2021,
+ * 3.1). */
+static int64_t merging_parameters(int64_t width)
+{
+    return 4 * width * 2 * width + 2 * 4 * width;
+}
+
 int64_t model_layer_parameters_at(const struct model *model, int64_t layer)
 {
-    CHECK(layer >= 0 && layer < model->layers);
-    int64_t h = model->hidden, query = model->heads * model->head_size;
-    if (model->family == MODEL_T5 && layer >= model->layers - model->decoder_layers) {
-        return plain_layer_parameters(model) + 4 * h * query + norm_parameters(model); /* attention to the encoder */
-    }
-    if (model->family == MODEL_SWIN) {
-        struct model here = at_stage(model, stage_of(model, layer));
+    uint32_t variant = model_layer_variant(model, layer);
+    const struct model here = model_at_variant(model, variant);
+    int64_t count = plain_layer_parameters(&here), query = here.heads * here.head_size;
+    if (model->family == MODEL_T5) {
+        count += variant == T5_ENCODER_LAST ? norm_parameters(model) : 0;
+        count += variant >= T5_DECODER_FIRST ? 4 * here.hidden * query + norm_parameters(model) : 0;
+    } else if (model->family == MODEL_SWIN) {
         int64_t offsets = (2 * model->window - 1) * (2 * model->window - 1); /* between two tokens of a window */
-        return plain_layer_parameters(&here) + offsets * here.heads;
+        count += offsets * here.heads + (variant % 2 == 1 ? merging_parameters(here.hidden) : 0);
     }
-    return plain_layer_parameters(model);
+    return count;
 }
 
 int64_t model_layer_parameters(const struct model *model)
 {
     return model_layer_parameters_at(model, 0);
-}
-
-/* Four neighbours of width c, side by side, through a norm and a matrix without bias to width 2c (Liu et al. 2021,
- * 3.1). */
-static int64_t merging_parameters(const struct model *model)
-{
-    int64_t count = 0;
-    for (int stage = 0; stage < MODEL_STAGES - 1; stage++) {
-        int64_t width = model->hidden << stage;
-        count += 4 * width * 2 * width + 2 * 4 * width;
-    }
-    return count;
 }
 
 int64_t model_embedding_parameters(const struct model *model)
@@ -240,7 +210,7 @@ int64_t model_embedding_parameters(const struct model *model)
     int64_t count = model->position_rows * h;
     if (model->family == MODEL_SWIN) {
         int64_t patch = model->patch_size * model->patch_size * model->channels;
-        return patch * h + h + norm_parameters(model) + merging_parameters(model);
+        return patch * h + h + norm_parameters(model);
     }
     if (model->family == MODEL_T5) {
         return model->vocab * h + 2 * T5_BUCKETS * model->heads; /* one table in the first layer of each stack */
@@ -260,13 +230,10 @@ int64_t model_head_parameters(const struct model *model)
 {
     int64_t h = model->hidden;
     if (model->family == MODEL_SWIN) {
-        struct model last = at_stage(model, MODEL_STAGES - 1);
+        const struct model last = model_at_variant(model, MODEL_VARIANTS_MAX - 1);
         return (last.final_norm ? norm_parameters(&last) : 0) + (last.hidden + 1) * last.classes;
     }
     int64_t count = model->final_norm ? norm_parameters(model) : 0;
-    if (model->family == MODEL_T5) {
-        count *= 2; /* the encoder ends with one too */
-    }
     if (model->lm_head) {
         count += (model->tied_head ? 0 : model->vocab * h) + (model->head_bias ? model->vocab : 0);
     }
@@ -307,7 +274,7 @@ static double swin_sample_flops(const struct model *model)
     double forward = 0, patches = (double)model_patches(model), width = 0;
     double window = (double)(model->window * model->window);
     for (int stage = 0; stage < MODEL_STAGES; stage++) {
-        struct model here = at_stage(model, stage);
+        const struct model here = model_at_variant(model, 2 * (uint32_t)stage);
         double tokens = patches / (double)((int64_t)1 << (2 * stage)), ffn = (double)here.ffn;
         if (stage > 0) {
             forward += 2 * tokens * 4 * width * 2 * width; /* merging into this stage */

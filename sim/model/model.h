@@ -8,10 +8,9 @@
  * the defaults and the order of norms; every
  * field below may differ from them. All quantities are element counts; a model knows no time and no machine.
  *
- * Two more have layers of several shapes and are known by library name only: t5 (encoder and decoder, relative
- * position bias, RMSNorm, ReLU, no biases, tied head) and swin (four stages, each half the side and twice the width
- * of the one before, attention in windows). They are counted, and planners with profiles of their own plan them
- * (memwall plan --preset v1); layer_graph_build refuses them (model_is_uniform).
+ * Two more have layers of several shapes (sim/model/variant.h) and are known by library name only: t5 (encoder and
+ * decoder, relative position bias, RMSNorm, ReLU, no biases, tied head) and swin (four stages, each half the side and
+ * twice the width of the one before, attention in windows).
  *
  *     struct model model;
  *     TRY(model_load(&model, "gpt3-175b", error));          // or "folder/config.json"
@@ -126,21 +125,21 @@ const char *model_library_nearest(const char *name);
 
 /* Exact parameter counts (elements). */
 int64_t model_layer_parameters(const struct model *model); /* one transformer layer; t5, swin: the first */
-/* Layer `layer`, from 0; all the same where model_is_uniform. */
+/* Layer `layer`, from 0; all the same where model_is_uniform. t5: the encoder's last with the norm behind it; swin: the
+ * last of a stage with the merging into the next. */
 int64_t model_layer_parameters_at(const struct model *model, int64_t layer);
 int64_t model_embedding_parameters(
     const struct model
         *model); /* word + position + segment (+ embedding norm) or patch embedding; t5: with both stacks' relative
-                                    bias tables; swin: with the three patch mergings */
+                                    bias tables */
 int64_t model_head_parameters(
     const struct model *model); /* final norm, untied head, MLM head, pooler, classifier; tied weights count 0 */
 int64_t model_parameters(const struct model *model); /* the three together, over all layers; tied weights once */
 
-/* All layers have one shape: false for t5 and swin, of which layer graphs, module units and hence simulated runs do
- * not exist (STATUS_UNSUPPORTED). */
+/* All layers have one shape: false for t5 and swin. */
 bool model_is_uniform(const struct model *model);
-/* That refusal: STATUS_UNSUPPORTED with the reason and what works instead, or STATUS_OK. */
-enum status model_require_uniform(const struct model *model, struct error *error);
+/* For what takes one shape only: STATUS_UNSUPPORTED, naming `what`, or STATUS_OK. */
+enum status model_require_uniform(const struct model *model, const char *what, struct error *error);
 /* vit, swin: patches of one image; 0 elsewhere. */
 int64_t model_patches(const struct model *model);
 /* The output projection to the vocabulary exists (language models, or bert with its MLM head). */

@@ -1,5 +1,6 @@
 /* Data parallelism: gradient buckets, ZeRO's shards and gathers. */
 #include "sim/base/check.h"
+#include "sim/model/variant.h"
 #include "sim/plan/lower_internal.h"
 
 /* ---- weights ---- */
@@ -65,10 +66,11 @@ static void gather_root_group(struct lowering *l, const struct lower_layer *laye
     struct rank_state *rank = l->rank;
     double bytes = 0;
     for (uint32_t i = 0; i < rank->layer_count; i++) {
-        bool together = in_root_group(l, &rank->layers[i]) && rank->layers[i].layout == layer->layout;
+        bool together =
+            in_root_group(l, &rank->layers[i]) && lowering_alike(l, &rank->layers[i]) == lowering_alike(l, layer);
         bytes += together ? (double)rank->layers[i].gathered_bytes : 0;
     }
-    lowering_rank_layout(l, layer)->root_gather = gather(l, bytes, rank->last_compute, layer, false);
+    lowering_alike(l, layer)->root_gather = gather(l, bytes, rank->last_compute, layer, false);
 }
 
 /* Resident weights wider than kernels take (autocast). */
@@ -79,6 +81,20 @@ bool lowering_casts_weights(const struct lowering *l, const struct lower_layer *
            dtype_bytes(request->plan->precision) < request->software->weight_bytes &&
            request->software->gathered_bytes < request->software->weight_bytes &&
            (layer->zero_stage < 3 || layer->replicas == 1);
+}
+
+/* Casts of a layer. t5's decoder has an attention more, of three; swin's merging one. */
+static uint32_t matrix_count(const struct lowering *l, const struct lower_layer *layer)
+{
+    const struct model *model = l->request->model;
+    uint32_t variant = lowering_layout(l, layer)->variant;
+    if (layer->kind == LAYER_HEAD) {
+        return 1;
+    }
+    uint32_t more = model->family == MODEL_T5 && variant >= T5_DECODER_FIRST ? 3
+                    : model->family == MODEL_SWIN                            ? variant % 2
+                                                                             : 0;
+    return (model->activation == MODEL_SWIGLU ? 7 : 4) + more;
 }
 
 /* The cast of a forward lives until its backward, as autograd keeps it; where the forward is repeated each of the two makes its own. */
@@ -94,7 +110,7 @@ static void cast_weights(struct lowering *l, const struct lower_pass *pass, uint
         return; /* released with the activations */
     }
     double bytes = layer->parameters * software->gathered_bytes;
-    uint32_t matrices = layer->kind == LAYER_HEAD ? 1 : l->request->model->activation == MODEL_SWIGLU ? 7 : 4;
+    uint32_t matrices = matrix_count(l, layer);
     uint32_t cast = lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_WEIGHT, 0, "cast weights");
     lower_next_acquires(l, cast);
     lowering_memory_kernel(l, KERNEL_ELEMENTWISE, layer->parameters * software->weight_bytes, bytes, matrices,
@@ -118,7 +134,7 @@ void lowering_weights_for_pass(struct lowering *l, const struct lower_pass *pass
         return;
     }
     if (in_root_group(l, layer)) {
-        if (lowering_rank_layout(l, layer)->root_gather == SCHED_NONE) {
+        if (lowering_alike(l, layer)->root_gather == SCHED_NONE) {
             gather_root_group(l, layer);
         }
         return;
@@ -237,7 +253,7 @@ void lowering_flush_bucket(struct lowering *l, struct bucket *bucket)
 static void put_in_bucket(struct lowering *l, const struct lower_layer *layer, uint32_t after_op, bool last_micro_batch)
 {
     struct rank_state *rank = l->rank;
-    struct bucket *bucket = &lowering_rank_layout(l, layer)->bucket;
+    struct bucket *bucket = &lowering_alike(l, layer)->bucket;
     bucket->layers[bucket->layer_count] = layer->index;
     bucket->buffers[bucket->layer_count] = rank->full_gradient[layer->index];
     rank->full_gradient[layer->index] = SCHED_NONE;
@@ -251,7 +267,7 @@ static void put_in_bucket(struct lowering *l, const struct lower_layer *layer, u
 static bool is_first_of_layout(const struct lowering *l, const struct lower_layer *layer)
 {
     uint32_t i = l->rank->chunk_first_layer[layer->chunk];
-    while (l->rank->layers[i].layout != layer->layout) {
+    while (lowering_alike(l, &l->rank->layers[i]) != lowering_alike(l, layer)) {
         i++;
     }
     return i == layer->index;
@@ -281,7 +297,7 @@ void lowering_gradient_done(struct lowering *l, const struct lower_pass *pass, u
         return; /* the root group waits for lowering_finish_data */
     }
     put_in_bucket(l, layer, after_op, pass->last_micro_batch);
-    struct bucket *bucket = &lowering_rank_layout(l, layer)->bucket;
+    struct bucket *bucket = &lowering_alike(l, layer)->bucket;
     bool chunk_ends = is_first_of_layout(l, layer); /* backward goes down to the chunk's first layer */
     bool at_once = lowering_reduces_early(l) || every_micro_batch;
     if (at_once && (bucket->bytes >= request->software->bucket_bytes || (every_micro_batch && chunk_ends))) {

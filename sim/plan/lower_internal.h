@@ -36,13 +36,14 @@ enum template_kind {
     TEMPLATE_COUNT
 };
 
-/* One of the different splits of layers in the plan. */
+/* One of the different splits of layers in the plan, for layers of one variant (sim/model/variant.h). */
 struct layout {
     struct plan_layer split;
+    uint32_t variant;
+    struct layer_shape shape;
     uint32_t tensor, replicas, zero_stage; /* replicas: data * context */
     bool built[LAYER_KIND_COUNT];          /* graphs: of the kinds that have this split, and of a transformer layer */
     struct layer_graph graphs[LAYER_KIND_COUNT];
-    double boundary_bytes; /* of a layer's input, per device */
 };
 
 /* A gradient bucket being filled. */
@@ -60,6 +61,8 @@ struct rank_layout {
     bool used; /* the rank has such layers; else nothing below is made */
     uint32_t tensor, data, tensor_present, data_present;
     struct pass_template (*templates)[TEMPLATE_COUNT]; /* [LAYER_KIND_COUNT] */
+    struct rank_layout
+        *alike; /* the first used one of this split, maybe itself: what follows is its, for all of them */
     struct bucket bucket;
     uint32_t root_gather; /* keeps_gathered: weights of embedding and head, gathered once; SCHED_NONE */
 };
@@ -133,6 +136,7 @@ struct rank_state {
     uint32_t *full_gradient; /* per layer: transient full gradient being filled, or SCHED_NONE */
     bool host_must_wait;     /* transfers are under way that the host waits for before it issues more compute */
     uint8_t next_flags;      /* for the next op of any queue */
+    uint32_t passing;        /* of the received activation, what the chunk's pass hands on unread; SCHED_NONE */
     uint32_t output;         /* what the pass being emitted will send: acquired by its last layer */
 };
 
@@ -186,6 +190,7 @@ bool lowering_is_last(const struct lowering *l, uint32_t virtual_stage);
 enum status lowering_layouts(struct lowering *l);
 const struct layout *lowering_layout(const struct lowering *l, const struct lower_layer *layer);
 struct rank_layout *lowering_rank_layout(const struct lowering *l, const struct lower_layer *layer);
+struct rank_layout *lowering_alike(const struct lowering *l, const struct lower_layer *layer); /* its ->alike */
 uint32_t lowering_position(const struct lowering *l, const struct lower_layer *layer);
 /* The first position of a virtual stage, and the last. */
 uint32_t lowering_first_position(const struct lowering *l, uint32_t virtual_stage);
@@ -194,9 +199,12 @@ uint32_t lowering_last_position(const struct lowering *l, uint32_t virtual_stage
 bool lowering_stays(const struct lowering *l, uint32_t from_layout, uint32_t to_layout);
 /* On this rank: what a layer at `from` made (activation, or gradient when `from` > `to`) becomes what the layer at `to` takes. */
 void lowering_redistribute(struct lowering *l, uint32_t from, uint32_t to, uint32_t chunk, uint32_t micro_batch);
+/* What a layer at `from` makes for its neighbour at `to`, held as `layout` holds it; and of what arrives for `to`, what is handed on unread. */
+double lowering_crossing_bytes(const struct lowering *l, const struct layout *layout, uint32_t from, uint32_t to);
+double lowering_passing_bytes(const struct lowering *l, uint32_t to);
 /* Across stages: bytes that a device sends of it, and of the buffer that it arrives in; what the sender does before (rank->output holds it), and the receiver after (returns the buffer that
  * then holds it). */
-double lowering_arriving_bytes(const struct lowering *l, uint32_t to);
+double lowering_arriving_bytes(const struct lowering *l, uint32_t from, uint32_t to);
 double lowering_sent_bytes(const struct lowering *l, uint32_t from, uint32_t to);
 void lowering_slice_output(struct lowering *l, uint32_t from, uint32_t to, uint32_t chunk, uint32_t micro_batch);
 uint32_t lowering_complete(struct lowering *l, uint32_t buffer, uint32_t from, uint32_t to, uint32_t chunk,

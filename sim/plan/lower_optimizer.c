@@ -84,7 +84,7 @@ static void replicated_gradients(struct lowering *l)
         const struct rank_layout *own = &rank->layouts[i];
         double elements = 0;
         for (uint32_t k = 0; k < rank->layer_count; k++) {
-            elements += rank->layers[k].layout == i ? rank->layers[k].graph->replicated_parameters : 0;
+            elements += lowering_alike(l, &rank->layers[k]) == own ? rank->layers[k].graph->replicated_parameters : 0;
         }
         if (own->tensor != SCHED_NONE && elements > 0) {
             lowering_collective(l, OP_ALL_REDUCE, rank->queues[QUEUE_COMPUTE], own->tensor, own->tensor_present,
@@ -157,7 +157,9 @@ static void gather_weights(struct lowering *l, uint32_t after)
         }
         double bytes = 0;
         for (uint32_t k = 0; k < rank->layer_count; k++) {
-            bytes += rank->layers[k].layout == i ? rank->layers[k].parameters * dtype_bytes(plan->precision) : 0;
+            bytes += lowering_alike(l, &rank->layers[k]) == own
+                         ? rank->layers[k].parameters * dtype_bytes(plan->precision)
+                         : 0;
         }
         rank->last_data = lowering_collective(l, OP_ALL_GATHER, rank->data_queue, own->data, own->data_present, bytes,
                                               plan->precision, PHASE_DATA_COMM);

@@ -500,7 +500,8 @@ static double merged_scratch_bytes(const struct lowering *l, uint32_t chunk, enu
     const struct rank_state *rank = l->rank;
     uint32_t first = rank->chunk_first_layer[chunk], count = rank->chunk_layer_count[chunk];
     const struct lower_layer *makes = &rank->layers[kind == LOWER_FORWARD ? first + count - 1 : first];
-    double output = rank->output != SCHED_NONE ? lowering_layout(l, makes)->boundary_bytes : 0;
+    uint32_t from = lowering_position(l, makes), to = kind == LOWER_FORWARD ? from + 1 : from - 1;
+    double output = rank->output != SCHED_NONE ? lowering_crossing_bytes(l, lowering_layout(l, makes), from, to) : 0;
     double most = 0, elsewhere = 0; /* saved by the layers that are not live while this one runs */
     for (uint32_t i = count; i-- > 0;) {
         const struct lower_layer *layer = &rank->layers[first + i];

@@ -295,6 +295,18 @@ static void runtime_buffer(struct lowering *l, const struct rank_state *rank)
     }
 }
 
+/* Layouts of one split share its bucket and its gathered ends. */
+static void join_alike(const struct lowering *l, struct rank_state *rank)
+{
+    for (uint32_t i = 0; i < l->layout_count; i++) {
+        uint32_t k = 0;
+        while (k < i && (!rank->layouts[k].used || !plan_layer_equal(&l->layouts[k].split, &l->layouts[i].split))) {
+            k++;
+        }
+        rank->layouts[i].alike = &rank->layouts[k];
+    }
+}
+
 static enum status rank_arrays(struct lowering *l, struct rank_state *rank)
 {
     size_t activations = (size_t)rank->layer_count * l->micro_batches;
@@ -303,6 +315,7 @@ static enum status rank_arrays(struct lowering *l, struct rank_state *rank)
     rank->merged_items = arena_alloc(&l->arena, l->virtual_stages, sizeof *rank->merged_items);
     rank->merged_works = arena_alloc(&l->arena, l->virtual_stages, sizeof *rank->merged_works);
     bool buckets = true;
+    join_alike(l, rank);
     for (uint32_t i = 0; i < l->layout_count; i++) {
         struct rank_layout *own = &rank->layouts[i];
         if (own->used) {
@@ -372,6 +385,7 @@ enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, u
     rank->last_send = SCHED_NONE;
     rank->exchanged = SCHED_NONE;
     rank->output = SCHED_NONE;
+    rank->passing = SCHED_NONE;
     rank->tied_layer = SCHED_NONE;
     rank->gather_stage = SCHED_NONE;
     rank->reduce_stage = SCHED_NONE;

@@ -22,6 +22,10 @@ static void forward_step(struct lowering *l, uint32_t chunk, uint32_t micro_batc
         lowering_prepare_output(l, false, v, v + 1);
     }
     lowering_chunk_pass(l, chunk, LOWER_FORWARD, micro_batch);
+    if (rank->passing != SCHED_NONE) {
+        builder_release_at(l->builder, rank->last_compute, rank->passing);
+        rank->passing = SCHED_NONE;
+    }
     if (!last) {
         lowering_send_output(l, false, v, v + 1, chunk, micro_batch);
     }

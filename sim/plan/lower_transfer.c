@@ -126,6 +126,15 @@ static void await_receive(struct lowering *l, uint32_t op)
     l->rank->exchanged = SCHED_NONE;
 }
 
+/* The received activation, and what of it the pass hands on unread. */
+static void acquire_received(struct lowering *l, uint32_t buffer)
+{
+    builder_acquire(l->builder, buffer);
+    if (l->rank->passing != SCHED_NONE) {
+        builder_acquire(l->builder, l->rank->passing);
+    }
+}
+
 uint32_t lowering_receive(struct lowering *l, bool backward, uint32_t producer, uint32_t chunk, uint32_t micro_batch)
 {
     struct rank_state *rank = l->rank;
@@ -136,16 +145,20 @@ uint32_t lowering_receive(struct lowering *l, bool backward, uint32_t producer, 
     enum lane_kind kind = backward ? LANE_RECV_BACKWARD : LANE_RECV_FORWARD;
     uint32_t from = backward ? lowering_first_position(l, producer) : lowering_last_position(l, producer);
     uint32_t to = backward ? from - 1 : from + 1;
-    double bytes = lowering_arriving_bytes(l, to), sent = lowering_sent_bytes(l, from, to);
+    double passing = backward ? 0 : lowering_passing_bytes(l, to);
+    double bytes = lowering_arriving_bytes(l, from, to) - passing, sent = lowering_sent_bytes(l, from, to);
     /* A received activation is its layer's saved input: it lives until the backward. A received gradient is only passing through. */
     uint32_t buffer = lower_buffer(l, SPACE_DEVICE, bytes, backward ? BUFFER_BOUNDARY : BUFFER_ACTIVATION, 0,
                                    backward ? "received gradient" : "received activation");
     uint32_t after = l->request->software->overlap_pipeline ? SCHED_NONE : rank->last_compute, op = SCHED_NONE;
     uint32_t received[PIECES_MAX];
     CHECK(peers.count <= PIECES_MAX);
+    if (passing > 0) {
+        rank->passing = lower_buffer(l, SPACE_DEVICE, passing, BUFFER_BOUNDARY, 0, "activation passing through");
+    }
     if (peers.count > 1) {
         op = join(l, kind);
-        builder_acquire(l->builder, buffer);
+        acquire_received(l, buffer);
         builder_depends(l->builder, after);
         after = op;
     }
@@ -156,7 +169,7 @@ uint32_t lowering_receive(struct lowering *l, bool backward, uint32_t producer, 
         uint32_t work = builder_work_transfer(l->builder, part, false);
         op = received[i] = lowering_op(l, OP_RECV, queue, work, PHASE_PIPELINE_COMM);
         if (peers.count == 1) {
-            builder_acquire(l->builder, buffer);
+            acquire_received(l, buffer);
         } else {
             builder_write(l->builder, buffer);
         }
@@ -180,7 +193,9 @@ void lowering_prepare_output(struct lowering *l, bool backward, uint32_t produce
     uint32_t from = backward ? lowering_first_position(l, producer) : lowering_last_position(l, producer);
     rank->output = SCHED_NONE;
     if (peers_at(l, consumer, 0).stage != rank->stage) {
-        rank->output = lower_buffer(l, SPACE_DEVICE, l->layouts[l->layout_at[from]].boundary_bytes, BUFFER_BOUNDARY, 0,
+        double bytes =
+            lowering_crossing_bytes(l, &l->layouts[l->layout_at[from]], from, backward ? from - 1 : from + 1);
+        rank->output = lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_BOUNDARY, 0,
                                     backward ? "gradient to send" : "activation to send");
     }
 }

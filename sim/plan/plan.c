@@ -79,6 +79,20 @@ static enum status check_sequence(const struct plan *plan, const struct model *m
         return REFUSE(error, path, "sequence_length is %" PRId64 ": %s has learned positions for at most %" PRId64,
                       plan->sequence_length, model->name, model->max_sequence);
     }
+    if (model->family == MODEL_SWIN && plan->sequence_parallel && plan->tensor > 1) {
+        return REFUSE(
+            error, "$.parallel.sequence_parallel",
+            "true: %s attends in windows, and sequence parallelism, which cuts them, is not modelled: allowed "
+            "is false",
+            model->name);
+    }
+    if (model->family == MODEL_T5 && plan->sequence_parallel && model->decoder_sequence % plan->tensor != 0) {
+        return REFUSE(error, "$.parallel.sequence_parallel",
+                      "true: the decoder's sequence of %s has %" PRId64
+                      " tokens, no multiple of parallel.tensor (%" PRId64
+                      "): allowed is false, or a tensor that divides it",
+                      model->name, model->decoder_sequence, plan->tensor);
+    }
     if (plan->sequence_parallel && plan->tensor > 1 && plan->sequence_length % plan->tensor != 0) {
         return REFUSE(error, path,
                       "sequence_length %" PRId64 " is not a multiple of parallel.tensor (%" PRId64

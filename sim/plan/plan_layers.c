@@ -252,6 +252,17 @@ enum status plan_layer_check(const struct plan *plan, const struct model *model,
                       ") nor is a multiple of them",
                       what, t, model->kv_heads);
     }
+    if (plan->sequence_parallel && t > 1 && model->family == MODEL_SWIN) {
+        return REFUSE(error, path,
+                      "%s: tensor %" PRId64 " under sequence_parallel: %s attends in windows, which it cuts", what, t,
+                      model->name);
+    }
+    if (plan->sequence_parallel && model->family == MODEL_T5 && model->decoder_sequence % t != 0) {
+        return REFUSE(error, path,
+                      "%s: the decoder's sequence %" PRId64 " is not a multiple of tensor %" PRId64
+                      ", which sequence_parallel needs",
+                      what, model->decoder_sequence, t);
+    }
     if (plan->sequence_parallel && plan->sequence_length % t != 0) {
         return REFUSE(error, path,
                       "%s: sequence_length %" PRId64 " is not a multiple of tensor %" PRId64

@@ -7,9 +7,10 @@
 #include "sim/plan/plan_layers.h"
 #include "sim/report/explain.h"
 
-/* One of the different splits of layers in the plan, and the graphs of the kinds that have it. */
+/* One of the different splits of layers in the plan, for layers of one variant (sim/model/variant.h), and the graphs of the kinds that have it. */
 struct explain_split {
     struct plan_layer split;
+    uint32_t variant;
     bool built[LAYER_KIND_COUNT];
     struct layer_graph graphs[LAYER_KIND_COUNT];
 };
@@ -23,7 +24,7 @@ struct explainer {
         graphs[LAYER_KIND_COUNT]; /* on one device, as lowered: the embedding, the first layer, the head */
     struct explain_split *splits;
     uint32_t split_count, *split_at; /* by position in the model: embedding, layers, head */
-    bool mixed;                      /* layers are split differently: graphs are not all there is */
+    bool mixed; /* layers are split differently or have several shapes: graphs are not all there is */
 };
 
 /* A new section; terms and tables that follow belong to it. */
@@ -43,7 +44,7 @@ const char *explain_text(struct explainer *e, const char *format, ...) __attribu
 enum status explain_build_graphs(struct explainer *e, struct error *error);
 const struct layer_graph *explain_graph(const struct explainer *e, int64_t position);
 const struct plan_layer *explain_split_at(const struct explainer *e, int64_t position);
-void explain_splits(struct explainer *e); /* a table, where layers are split differently */
+void explain_splits(struct explainer *e); /* a table, where layers are split differently or have several shapes */
 /* explain_memory.c */
 void explain_model(struct explainer *e);
 void explain_plan(struct explainer *e);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "sim/base/check.h"
+#include "sim/model/variant.h"
 #include "sim/report/explain_internal.h"
 
 static int64_t last_position(const struct explainer *e)
@@ -18,8 +19,9 @@ static enum status build_graph(struct explainer *e, struct explain_split *split,
                                struct error *error)
 {
     const struct scenario *scenario = e->from->scenario;
-    const struct layer_shape shape = plan_layer_shape(&scenario->plan, &scenario->model, &scenario->software,
-                                                      &split->split, e->order->splits_backward);
+    struct layer_shape shape = plan_layer_shape(&scenario->plan, &scenario->model, &scenario->software, &split->split,
+                                                e->order->splits_backward);
+    shape.variant = split->variant;
     if (split->built[kind]) {
         return STATUS_OK;
     }
@@ -27,11 +29,20 @@ static enum status build_graph(struct explainer *e, struct explain_split *split,
     return layer_graph_build(&split->graphs[kind], &scenario->model, kind, &shape, &e->to->arena, error);
 }
 
+/* Of the layer at a position, or next to an end. */
+static uint32_t variant_at(const struct explainer *e, int64_t position)
+{
+    const struct model *model = &e->from->scenario->model;
+    int64_t layer = position == 0 ? 0 : position - 1;
+    return model_layer_variant(model, layer < model->layers ? layer : model->layers - 1);
+}
+
 enum status explain_build_graphs(struct explainer *e, struct error *error)
 {
     const struct scenario *scenario = e->from->scenario;
     int64_t last = last_position(e);
-    e->mixed = plan_is_mixed(&scenario->plan, &scenario->model) || scenario->plan.stage_replicas != NULL;
+    e->mixed = plan_is_mixed(&scenario->plan, &scenario->model) || scenario->plan.stage_replicas != NULL ||
+               !model_is_uniform(&scenario->model);
     e->splits = arena_array(&e->to->arena, struct explain_split, e->mixed ? (size_t)last + 1 : 1);
     e->split_at = arena_array(&e->to->arena, uint32_t, (size_t)last + 1);
     if (e->splits == NULL || e->split_at == NULL) {
@@ -39,12 +50,14 @@ enum status explain_build_graphs(struct explainer *e, struct error *error)
     }
     for (int64_t i = 0; i <= last; i++) {
         struct plan_layer split = plan_layer_at(&scenario->plan, &scenario->model, i);
-        uint32_t at = 0;
-        while (at < e->split_count && !plan_layer_equal(&e->splits[at].split, &split)) {
+        uint32_t at = 0, variant = variant_at(e, i);
+        while (at < e->split_count &&
+               (e->splits[at].variant != variant || !plan_layer_equal(&e->splits[at].split, &split))) {
             at++;
         }
         e->split_count += at == e->split_count ? 1 : 0;
         e->splits[at].split = split;
+        e->splits[at].variant = variant;
         e->split_at[i] = at;
         TRY(build_graph(e, &e->splits[at], kind_at(e, i), error));
     }
@@ -87,6 +100,16 @@ static const char *move_text(struct explainer *e, int64_t position)
     return explain_text(e, "forward %s; backward %s", forward, backward);
 }
 
+static const char *layers_text(struct explainer *e, int64_t first, int64_t last)
+{
+    const struct model *model = &e->from->scenario->model;
+    const char *numbers =
+        first == last ? explain_text(e, "%" PRId64, first) : explain_text(e, "%" PRId64 "-%" PRId64, first, last);
+    return model_is_uniform(model)
+               ? numbers
+               : explain_text(e, "%s %s", numbers, model_variant_word(model, model_layer_variant(model, first)));
+}
+
 void explain_splits(struct explainer *e)
 {
     static const char *const columns[] = {
@@ -110,10 +133,7 @@ void explain_splits(struct explainer *e)
         }
         const struct plan_layer *split = explain_split_at(e, i);
         const struct layer_graph *graph = explain_graph(e, i);
-        explain_cell_text(e, i == 0      ? "embedding"
-                             : i == last ? "head"
-                             : i == end  ? explain_text(e, "%" PRId64, i - 1)
-                                         : explain_text(e, "%" PRId64 "-%" PRId64, i - 1, end - 1));
+        explain_cell_text(e, i == 0 ? "embedding" : i == last ? "head" : layers_text(e, i - 1, end - 1));
         explain_cell_number(e, (double)split->tensor);
         explain_cell_number(e, (double)split->data);
         explain_cell_number(e, (double)split->zero_stage);

@@ -4,10 +4,36 @@
 #include <stdio.h>
 
 #include "sim/base/units.h"
+#include "sim/model/variant.h"
 #include "sim/plan/plan_replicas.h"
 #include "sim/report/explain_internal.h"
 
 typedef long long wide; /* for printing */
+
+/* How many layers of each shape there are, and what one has. */
+static void shapes_of_layers(struct explainer *e)
+{
+    static const char *const columns[] = { "shape", "layers", "parameters of one", NULL };
+    const struct model *m = &e->from->scenario->model;
+    if (model_is_uniform(m)) {
+        return;
+    }
+    explain_table(e, "Shapes of layers (sim/model/variant.h)", columns);
+    for (uint32_t variant = 0; variant < model_variant_count(m); variant++) {
+        int64_t count = 0, any = 0;
+        for (int64_t layer = 0; layer < m->layers; layer++) {
+            if (model_layer_variant(m, layer) == variant) {
+                count++;
+                any = layer;
+            }
+        }
+        if (count > 0) {
+            explain_cell_text(e, model_variant_word(m, variant));
+            explain_cell_number(e, (double)count);
+            explain_cell_number(e, (double)model_layer_parameters_at(m, any));
+        }
+    }
+}
 
 void explain_model(struct explainer *e)
 {
@@ -31,8 +57,13 @@ void explain_model(struct explainer *e)
                   explain_text(e, "%lld x %lld + %lld x %lld + %lld", h, first, f, h, ffn - h * first - f * h), NULL);
     explain_value(e, "norms of a layer", (double)(2 * norm), "parameters", "2 x (weight + bias where it has one)",
                   explain_text(e, "2 x %lld", norm), NULL);
-    explain_value(e, "one layer", (double)model_layer_parameters(m), "parameters", "attention + feed-forward + norms",
-                  explain_text(e, "%lld + %lld + %lld", attention, ffn, 2 * norm), NULL);
+    wide layer = model_layer_parameters(m), besides = layer - attention - ffn - 2 * norm;
+    explain_value(e, model_is_uniform(m) ? "one layer" : "first layer", (double)layer, "parameters",
+                  besides > 0 ? "attention + feed-forward + norms + relative biases"
+                              : "attention + feed-forward + norms",
+                  besides > 0 ? explain_text(e, "%lld + %lld + %lld + %lld", attention, ffn, 2 * norm, besides)
+                              : explain_text(e, "%lld + %lld + %lld", attention, ffn, 2 * norm),
+                  NULL);
     explain_value(e, "embeddings", (double)model_embedding_parameters(m), "parameters",
                   m->family == MODEL_VIT ? "patch projection + class token + positions"
                                          : "(vocabulary + positions + segments) x h + its norm where it has one",
@@ -43,10 +74,16 @@ void explain_model(struct explainer *e)
                   m->tied_head ? "final norm and what is not shared: the output projection is the embedding"
                                : "final norm + output projection",
                   NULL, NULL);
-    explain_value(e, "whole model", (double)model_parameters(m), "parameters", "layers x one layer + embeddings + head",
-                  explain_text(e, "%lld x %lld + %lld + %lld", (wide)m->layers, (wide)model_layer_parameters(m),
-                               (wide)model_embedding_parameters(m), (wide)model_head_parameters(m)),
+    wide ends = model_embedding_parameters(m) + model_head_parameters(m), whole = model_parameters(m);
+    explain_value(e, "whole model", (double)whole, "parameters",
+                  model_is_uniform(m) ? "layers x one layer + embeddings + head" : "layers + embeddings + head",
+                  model_is_uniform(m)
+                      ? explain_text(e, "%lld x %lld + %lld + %lld", (wide)m->layers, layer,
+                                     (wide)model_embedding_parameters(m), (wide)model_head_parameters(m))
+                      : explain_text(e, "%lld + %lld + %lld", whole - ends, (wide)model_embedding_parameters(m),
+                                     (wide)model_head_parameters(m)),
                   NULL);
+    shapes_of_layers(e);
     if (m->published_parameters > 0) {
         explain_value(e, "as published", m->published_parameters, "parameters", NULL, NULL, m->source);
     }

@@ -6,6 +6,7 @@
 #include "sim/base/units.h"
 #include "sim/engine/collective_cost.h"
 #include "sim/engine/kernel_cost.h"
+#include "sim/model/variant.h"
 #include "sim/report/breakdown.h"
 #include "sim/report/explain_internal.h"
 
@@ -117,19 +118,27 @@ static void kernel_rows(struct explainer *e, const struct layer_graph *g, const 
 /* ", tensor 2 x data 4": nothing where all layers are split alike. */
 static const char *split_text(struct explainer *e, uint32_t split)
 {
+    const struct model *model = &e->from->scenario->model;
     char text[PLAN_LAYER_TEXT_BYTES];
-    return e->mixed ? explain_text(e, ", %s", plan_layer_text(&e->splits[split].split, text)) : "";
+    if (!e->mixed) {
+        return "";
+    }
+    const char *degrees = plan_layer_text(&e->splits[split].split, text);
+    return model_is_uniform(model)
+               ? explain_text(e, ", %s", degrees)
+               : explain_text(e, ", %s, %s", model_variant_word(model, e->splits[split].variant), degrees);
 }
 
-/* The first layer's kernels are shown, and each other pair of degrees' once. */
+/* The first layer's kernels are shown, and each other pair of degrees' and shape's once. */
 static bool is_first_of_degrees(const struct explainer *e, uint32_t split)
 {
-    const struct plan_layer *own = &e->splits[split].split;
-    if (own->tensor == explain_split_at(e, 1)->tensor) {
+    const struct explain_split *own = &e->splits[split];
+    if (own->split.tensor == explain_split_at(e, 1)->tensor && own->variant == e->splits[e->split_at[1]].variant) {
         return false;
     }
     for (uint32_t i = 0; i < split; i++) {
-        if (e->splits[i].built[LAYER_TRANSFORMER] && e->splits[i].split.tensor == own->tensor) {
+        if (e->splits[i].built[LAYER_TRANSFORMER] && e->splits[i].split.tensor == own->split.tensor &&
+            e->splits[i].variant == own->variant) {
             return false;
         }
     }

@@ -35,13 +35,16 @@ struct screen {
 /* A point being costed. */
 struct point {
     const struct screen_point *at;
+    const struct model *model;
     const struct piece_layers *layers;
     struct piece_group data;
     int64_t micro_batches, per_stage; /* layers of a small stage */
     int64_t larger_from;              /* the first stage with one layer more; pipeline: none */
-    double hop_s;
-    bool gathers_once;          /* ZeRO-3 whose weights stay gathered all step long */
-    double gather_s, scatter_s; /* of one transformer layer, in every micro-batch */
+    double hop_s;                     /* between stages; the mean where boundaries differ */
+    double boundary_bytes;            /* the largest */
+    bool gathers_once;                /* ZeRO-3 whose weights stay gathered all step long */
+    uint32_t variants;                /* shapes of transformer layers */
+    double gather_s[MODEL_VARIANTS_MAX], scatter_s[MODEL_VARIANTS_MAX]; /* of one layer, in every micro-batch */
 };
 
 enum status screen_open(struct screen **screen, const struct scenario *scenario, struct error *error)
@@ -173,40 +176,122 @@ static int64_t stage_layers(const struct point *p, int64_t stage)
     return p->per_stage * p->at->virtual_stages + (larger ? 1 : 0);
 }
 
+/* The first layer of a stage. Chunks only divide layers of one shape. */
+static int64_t first_layer(const struct point *p, int64_t stage)
+{
+    int64_t larger = stage > p->larger_from ? stage - p->larger_from : 0;
+    return p->per_stage * stage + larger;
+}
+
+/* How many layers of each variant stand in [first, first + count). */
+struct blocks {
+    double of[MODEL_VARIANTS_MAX];
+};
+
+static struct blocks blocks_in(const struct point *p, int64_t first, int64_t count)
+{
+    struct blocks blocks = { { 0 } };
+    if (p->variants == 1) {
+        blocks.of[0] = (double)count;
+        return blocks;
+    }
+    for (int64_t i = first; i < first + count; i++) {
+        blocks.of[model_layer_variant(p->model, i)]++;
+    }
+    return blocks;
+}
+
+static struct blocks stage_blocks(const struct point *p, int64_t stage)
+{
+    return blocks_in(p, p->variants == 1 ? 0 : first_layer(p, stage), stage_layers(p, stage));
+}
+
+static const struct piece_layer *last_block(const struct point *p, int64_t stage)
+{
+    int64_t last = p->variants == 1 ? 0 : first_layer(p, stage) + stage_layers(p, stage) - 1;
+    return &p->layers->blocks[model_layer_variant(p->model, last)];
+}
+
+/* The most parameters of a layer on the stage. */
+static double largest_parameters(const struct point *p, int64_t stage)
+{
+    const struct blocks blocks = stage_blocks(p, stage);
+    double most = 0;
+    for (uint32_t v = 0; v < p->variants; v++) {
+        most = blocks.of[v] > 0 ? fmax(most, p->layers->blocks[v].parameters) : most;
+    }
+    return most;
+}
+
+static double stage_blocks_parameters(const struct point *p, int64_t stage)
+{
+    const struct blocks blocks = stage_blocks(p, stage);
+    double parameters = 0;
+    for (uint32_t v = 0; v < p->variants; v++) {
+        parameters += blocks.of[v] * p->layers->blocks[v].parameters;
+    }
+    return parameters;
+}
+
+/* Backward passes of layers, with what is repeated for them. */
+static double backward_of(const struct point *p, const struct blocks *blocks)
+{
+    double sum = 0;
+    for (uint32_t v = 0; v < p->variants; v++) {
+        const struct piece_layer *layer = &p->layers->blocks[v];
+        sum += blocks->of[v] * (layer->recompute_s[p->at->recompute] + layer->backward_s);
+    }
+    return sum;
+}
+
 static double stage_parameters(const struct point *p, int64_t stage)
 {
-    const struct piece_layer *of = p->layers->of;
+    const struct piece_layers *of = p->layers;
     struct ends ends = stage_ends(p, stage);
-    double parameters = (double)stage_layers(p, stage) * of[LAYER_TRANSFORMER].parameters;
-    parameters += ends.embedding ? of[LAYER_EMBEDDING].parameters : 0;
-    parameters += ends.head ? of[LAYER_HEAD].parameters : 0;
-    return parameters + (ends.head && p->at->pipeline > 1 ? of[LAYER_HEAD].tied_parameters : 0);
+    double parameters = stage_blocks_parameters(p, stage);
+    parameters += ends.embedding ? of->embedding.parameters : 0;
+    parameters += ends.head ? of->head.parameters : 0;
+    return parameters + (ends.head && p->at->pipeline > 1 ? of->head.tied_parameters : 0);
+}
+
+/* Both passes of a layer, with what of its ZeRO-3 traffic they do not cover. */
+static double block_s(const struct software *software, const struct point *p, uint32_t variant)
+{
+    const struct piece_layer *layer = &p->layers->blocks[variant];
+    double forward = layer->forward_s, backward = layer->recompute_s[p->at->recompute] + layer->backward_s;
+    double gather = p->gather_s[variant], scatter = p->scatter_s[variant], both = gather + scatter;
+    bool overlaps_gather = software->overlap_parameter_gather, overlaps = software->overlap_gradient_reduce;
+    forward = overlaps_gather ? fmax(forward, gather) : forward + gather;
+    backward = overlaps_gather && overlaps ? fmax(backward, both)
+               : overlaps_gather           ? fmax(backward, gather) + scatter
+                                           : backward + both;
+    return forward + backward;
 }
 
 /* Work of one micro-batch on a stage, and transfers that it waits for. */
 static double stage_time_s(const struct screen *s, const struct point *p, int64_t stage)
 {
-    const struct piece_layer *of = p->layers->of, *layer = &of[LAYER_TRANSFORMER];
+    const struct piece_layer *embedding = &p->layers->embedding, *head = &p->layers->head;
     const struct software *software = &s->scenario->software;
     enum recompute_mode mode = (enum recompute_mode)p->at->recompute;
+    const struct blocks blocks = stage_blocks(p, stage);
     struct ends ends = stage_ends(p, stage);
-    double n = (double)stage_layers(p, stage);
-    double forward = layer->forward_s, backward = layer->recompute_s[mode] + layer->backward_s;
-    double gather = p->gather_s, both = p->gather_s + p->scatter_s;
-    bool overlaps_gather = software->overlap_parameter_gather, overlaps = software->overlap_gradient_reduce;
-    forward = overlaps_gather ? fmax(forward, gather) : forward + gather;
-    backward = overlaps_gather && overlaps ? fmax(backward, both)
-               : overlaps_gather           ? fmax(backward, gather) + p->scatter_s
-                                           : backward + both;
-    double device = n * (forward + backward);
-    double host = n * (layer->forward_host_s + layer->recompute_host_s[mode] + layer->backward_host_s);
+    double device = 0, host = 0;
+    for (uint32_t v = 0; v < p->variants; v++) {
+        const struct piece_layer *layer = &p->layers->blocks[v];
+        double own = layer->forward_host_s + layer->recompute_host_s[mode] + layer->backward_host_s;
+        double both = block_s(software, p, v);
+        /* Unlike layers follow each other, some bound by the host and some not: what one has spare the next does not get. */
+        device += blocks.of[v] * (p->variants > 1 ? fmax(both, own) : both);
+        host += p->variants > 1 ? 0 : blocks.of[v] * own;
+    }
     if (ends.embedding) {
-        device += of[LAYER_EMBEDDING].forward_s + of[LAYER_EMBEDDING].backward_s;
-        host += of[LAYER_EMBEDDING].forward_host_s + of[LAYER_EMBEDDING].backward_host_s;
+        device += embedding->forward_s + embedding->backward_s;
+        host += embedding->forward_host_s + embedding->backward_host_s;
     }
     if (ends.head) {
-        device += of[LAYER_HEAD].forward_s + of[LAYER_HEAD].backward_s;
-        host += of[LAYER_HEAD].forward_host_s + of[LAYER_HEAD].backward_host_s;
+        device += head->forward_s + head->backward_s;
+        host += head->forward_host_s + head->backward_host_s;
     }
     double hops = 0;
     if (!software->overlap_pipeline) {
@@ -218,20 +303,23 @@ static double stage_time_s(const struct screen *s, const struct point *p, int64_
 /* Bytes of the stage's saved tensors at the instant when they are most. */
 static double held_bytes(const struct screen *s, const struct point *p, int64_t stage, const struct in_flight *flight)
 {
-    const struct piece_layer *of = p->layers->of;
+    const struct piece_layers *of = p->layers;
     const struct software *software = &s->scenario->software;
     enum recompute_mode mode = (enum recompute_mode)p->at->recompute;
+    const struct blocks blocks = stage_blocks(p, stage);
     struct ends ends = stage_ends(p, stage);
-    double chunk = (double)stage_layers(p, stage) / (double)p->at->virtual_stages;
-    double each = of[LAYER_TRANSFORMER].saved_bytes[mode], head = of[LAYER_HEAD].saved_bytes[RECOMPUTE_NONE];
+    double head = of->head.saved_bytes[RECOMPUTE_NONE], bytes = 0;
     bool casts = dtype_bytes(s->scenario->plan.precision) < software->weight_bytes &&
                  software->gathered_bytes < software->weight_bytes && (p->at->zero_stage < 3 || p->data.count == 1);
-    if (casts) { /* weights cast for the forward, kept for the backward */
-        each += mode != RECOMPUTE_FULL ? of[LAYER_TRANSFORMER].parameters * software->gathered_bytes : 0;
-        head += of[LAYER_HEAD].parameters * software->gathered_bytes;
+    for (uint32_t v = 0; v < p->variants; v++) {
+        double each = of->blocks[v].saved_bytes[mode];
+        if (casts && mode != RECOMPUTE_FULL) { /* weights cast for the forward, kept for the backward */
+            each += of->blocks[v].parameters * software->gathered_bytes;
+        }
+        bytes += flight->pairs * (blocks.of[v] / (double)p->at->virtual_stages) * each;
     }
-    double bytes = flight->pairs * chunk * each;
-    bytes += ends.embedding ? flight->first_chunk * of[LAYER_EMBEDDING].saved_bytes[RECOMPUTE_NONE] : 0;
+    head += casts ? of->head.parameters * software->gathered_bytes : 0;
+    bytes += ends.embedding ? flight->first_chunk * of->embedding.saved_bytes[RECOMPUTE_NONE] : 0;
     return bytes + (ends.head ? flight->last_chunk * head : 0);
 }
 
@@ -239,7 +327,7 @@ static double held_bytes(const struct screen *s, const struct point *p, int64_t 
  * that fills the stage need not be one of the last chunk, but the backward that follows it is. */
 static double scratch_bytes(const struct point *p, int64_t stage, double whole_gradient)
 {
-    const struct piece_layer *layer = &p->layers->of[LAYER_TRANSFORMER], *head = &p->layers->of[LAYER_HEAD];
+    const struct piece_layer *layer = last_block(p, stage), *head = &p->layers->head;
     enum recompute_mode mode = (enum recompute_mode)p->at->recompute;
     double backward = layer->backward_scratch_bytes[mode] + whole_gradient;
     if (!stage_ends(p, stage).head) {
@@ -255,7 +343,7 @@ static enum status stage_memory(struct screen *s, const struct point *p, int64_t
 {
     const struct software *software = &s->scenario->software;
     const struct screen_point *at = p->at;
-    const struct piece_layer *layer = &p->layers->of[LAYER_TRANSFORMER];
+    const struct piece_layer *layer = last_block(p, stage);
     struct in_flight flight;
     TRY(in_flight(s, p, stage, &flight, error));
     double parameters = stage_parameters(p, stage), replicas = p->data.count, share = 1 / replicas;
@@ -270,22 +358,23 @@ static enum status stage_memory(struct screen *s, const struct point *p, int64_t
     double gradient = fmin(software->gradient_bytes, fmin(software->gathered_bytes, software->reduce_bytes));
     double whole_gradient = zero >= 2 ? layer->parameters * gradient : 0;
     double gathered = zero >= 3 ? layer->parameters * software->gathered_bytes : 0;
+    double largest = largest_parameters(p, stage), others = stage_blocks_parameters(p, stage) - layer->parameters;
     double held = held_bytes(s, p, stage, &flight);
     *least = states + runtime + held + scratch_bytes(p, stage, whole_gradient + gathered);
     *peak = *least;
     if (zero >= 3) {
-        *peak += p->gathers_once ? (double)(stage_layers(p, stage) - 1) * (gathered + whole_gradient)
-                                 : gathered * software->prefetch_layers;
-        *peak += software->staged_collectives ? gathered : 0;
+        *peak += p->gathers_once ? others * (software->gathered_bytes + gradient)
+                                 : largest * software->gathered_bytes * software->prefetch_layers;
+        *peak += software->staged_collectives ? largest * software->gathered_bytes : 0;
     }
     if (zero >= 2 && !p->gathers_once) { /* a bucket that fills while the one before is scattered */
         double bucket = software->bucket_bytes > 0 && software->reduce_bytes > 0
                             ? software->bucket_bytes / software->reduce_bytes * software->gradient_bytes
                             : parameters * software->gradient_bytes;
-        double layers = (double)stage_layers(p, stage) / (double)at->virtual_stages;
-        *peak += fmin(fmax(bucket, whole_gradient), layers * layer->parameters * software->gradient_bytes);
+        double chunk = stage_blocks_parameters(p, stage) / (double)at->virtual_stages;
+        *peak += fmin(fmax(bucket, largest * gradient), chunk * software->gradient_bytes);
     }
-    *peak += at->pipeline > 1 ? 2 * layer->boundary_bytes : 0;
+    *peak += at->pipeline > 1 ? 2 * p->boundary_bytes : 0;
     return STATUS_OK;
 }
 
@@ -296,7 +385,6 @@ static enum status reduction_s(struct screen *s, const struct point *p, int64_t 
                                struct error *error)
 {
     const struct software *software = &s->scenario->software;
-    const struct piece_layer *layer = &p->layers->of[LAYER_TRANSFORMER];
     *exposed_s = 0;
     if (p->data.count < 2 || (p->at->zero_stage >= 2 && !p->gathers_once)) {
         return STATUS_OK; /* in every micro-batch: beside the backward */
@@ -306,7 +394,9 @@ static enum status reduction_s(struct screen *s, const struct point *p, int64_t 
     TRY(pieces_buckets(s->pieces, kind, &p->data, bytes, software->bucket_bytes, &whole_s, error));
     double window = 0;
     if (software->overlap_gradient_reduce && !p->gathers_once) {
-        window = (n - 1) / (double)p->at->virtual_stages * (layer->recompute_s[p->at->recompute] + layer->backward_s);
+        const struct blocks above =
+            blocks_in(p, p->variants == 1 ? 0 : first_layer(p, stage) + 1, stage_layers(p, stage) - 1);
+        window = backward_of(p, &above) / (double)p->at->virtual_stages;
     }
     *exposed_s = fmax(whole_s / fmax(1, n), whole_s - window);
     return STATUS_OK;
@@ -315,15 +405,16 @@ static enum status reduction_s(struct screen *s, const struct point *p, int64_t 
 /* Stage i ends its last backward earlier than stage 0, by what the stages before it still have to do. */
 static enum status tail_s(struct screen *s, const struct point *p, double *tail, struct error *error)
 {
-    const struct piece_layer *layer = &p->layers->of[LAYER_TRANSFORMER];
-    double backward = (layer->recompute_s[p->at->recompute] + layer->backward_s) * (double)p->per_stage;
     int64_t last = p->at->pipeline - 1, larger = p->larger_from < last ? p->larger_from : 0;
     const int64_t stages[] = { 0, larger, last };
+    int64_t count = p->variants == 1 ? 3 : p->at->pipeline; /* unlike ones: all */
     *tail = 0;
-    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
+    for (int64_t i = 0; i < count; i++) {
+        int64_t stage = p->variants == 1 ? stages[i] : i;
+        const struct blocks before = blocks_in(p, 0, p->variants == 1 ? stage * p->per_stage : first_layer(p, stage));
         double exposed;
-        TRY(reduction_s(s, p, stages[i], &exposed, error));
-        *tail = fmax(*tail, exposed - (double)stages[i] * backward);
+        TRY(reduction_s(s, p, stage, &exposed, error));
+        *tail = fmax(*tail, exposed - backward_of(p, &before));
     }
     return STATUS_OK;
 }
@@ -333,7 +424,10 @@ static enum status end_of_step_s(struct screen *s, const struct point *p, double
     const struct software *software = &s->scenario->software;
     const struct model *model = &s->scenario->model;
     const struct screen_point *at = p->at;
-    double most = fmax(stage_parameters(p, 0), stage_parameters(p, at->pipeline - 1));
+    double most = fmax(stage_parameters(p, 0), stage_parameters(p, at->pipeline - 1)), gathers = 0;
+    for (int64_t stage = 1; p->variants > 1 && stage < at->pipeline - 1; stage++) {
+        most = fmax(most, stage_parameters(p, stage));
+    }
     double owned = at->zero_stage >= 1 ? most / p->data.count : most;
     double state = owned * (software->master_bytes + software->moments_bytes);
     uint32_t launches = software->optimizer_launches > 0 ? software->optimizer_launches : 1;
@@ -362,32 +456,54 @@ static enum status end_of_step_s(struct screen *s, const struct point *p, double
         *end_s += part;
     }
     if (p->gathers_once) { /* every layer, before its first use */
-        double bytes = p->layers->of[LAYER_TRANSFORMER].parameters * software->gathered_bytes;
-        TRY(pieces_collective(s->pieces, COLLECTIVE_ALL_GATHER, &p->data, bytes, &part, error));
-        *end_s += (double)stage_layers(p, 0) * part;
+        for (int64_t stage = 0; stage < (p->variants > 1 ? at->pipeline : 1); stage++) {
+            const struct blocks blocks = stage_blocks(p, stage);
+            double sum = 0;
+            for (uint32_t v = 0; v < p->variants; v++) {
+                double bytes = p->layers->blocks[v].parameters * software->gathered_bytes;
+                TRY(pieces_collective(s->pieces, COLLECTIVE_ALL_GATHER, &p->data, bytes, &part, error));
+                sum += blocks.of[v] * part;
+            }
+            gathers = fmax(gathers, sum);
+        }
+        *end_s += gathers;
     }
     return STATUS_OK;
 }
 
 /* ---- the whole ---- */
 
-static enum status hop_s(struct screen *s, struct point *p, struct error *error)
+/* From a stage to the next. */
+static enum status one_hop_s(struct screen *s, const struct point *p, double bytes, double *time_s, struct error *error)
 {
     const struct screen_point *at = p->at;
-    const struct software *software = &s->scenario->software;
-    double bytes = p->layers->of[LAYER_TRANSFORMER].boundary_bytes, gather = 0;
-    if (at->pipeline == 1) {
-        return STATUS_OK;
-    }
+    double gather = 0;
     const struct piece_group pair = piece_pair(&s->scenario->cluster, at->tensor, at->data);
-    bool scatter = software->scatter_gather_pipeline && at->tensor > 1 && !at->sequence_parallel;
-    TRY(pieces_collective(s->pieces, COLLECTIVE_SEND_RECV, &pair, scatter ? bytes / (double)at->tensor : bytes,
-                          &p->hop_s, error));
+    bool scatter = s->scenario->software.scatter_gather_pipeline && at->tensor > 1 && !at->sequence_parallel;
+    TRY(pieces_collective(s->pieces, COLLECTIVE_SEND_RECV, &pair, scatter ? bytes / (double)at->tensor : bytes, time_s,
+                          error));
     if (scatter) {
         const struct piece_group tensor = piece_tensor_group(&s->scenario->cluster, at->tensor);
         TRY(pieces_collective(s->pieces, COLLECTIVE_ALL_GATHER, &tensor, bytes, &gather, error));
     }
-    p->hop_s += gather;
+    *time_s += gather;
+    return STATUS_OK;
+}
+
+static enum status hop_s(struct screen *s, struct point *p, struct error *error)
+{
+    int64_t stages = p->at->pipeline;
+    p->boundary_bytes = p->layers->blocks[0].boundary_bytes;
+    if (stages == 1 || p->variants == 1) {
+        return stages == 1 ? STATUS_OK : one_hop_s(s, p, p->boundary_bytes, &p->hop_s, error);
+    }
+    p->boundary_bytes = 0;
+    for (int64_t stage = 1; stage < stages; stage++) {
+        double bytes = p->layers->blocks[model_layer_variant(p->model, first_layer(p, stage))].boundary_bytes, hop;
+        TRY(one_hop_s(s, p, bytes, &hop, error));
+        p->boundary_bytes = fmax(p->boundary_bytes, bytes);
+        p->hop_s += hop / (double)(stages - 1);
+    }
     return STATUS_OK;
 }
 
@@ -396,22 +512,27 @@ static enum status prepare(struct screen *s, const struct screen_point *at, stru
     const struct scenario *scenario = s->scenario;
     const struct software *software = &scenario->software;
     int64_t stages = at->pipeline * at->virtual_stages, remainder = scenario->model.layers % stages;
-    *p = (struct point){ .at = at, .data = piece_data_group(at->tensor, at->data) };
-    CHECK(remainder == 0 || at->virtual_stages == 1);
+    *p = (struct point){ .at = at,
+                         .model = &scenario->model,
+                         .data = piece_data_group(at->tensor, at->data),
+                         .variants = model_variant_count(&scenario->model) };
+    CHECK((remainder == 0 && p->variants == 1) || at->virtual_stages == 1);
     p->micro_batches = scenario->plan.global_batch / (at->data * at->micro_batch);
     p->per_stage = scenario->model.layers / stages;
     p->larger_from = remainder == 0 ? at->pipeline : at->pipeline - 1 - remainder;
     TRY(pieces_layers(s->pieces, at->tensor, at->sequence_parallel, at->micro_batch, &p->layers, error));
     TRY(hop_s(s, p, error));
-    const struct piece_layer *layer = &p->layers->of[LAYER_TRANSFORMER];
     p->gathers_once = software->keeps_gathered && at->pipeline > 1 && at->zero_stage >= 3 && at->data > 1;
-    if (at->zero_stage >= 3 && !p->gathers_once) {
-        TRY(pieces_collective(s->pieces, COLLECTIVE_ALL_GATHER, &p->data, layer->parameters * software->gathered_bytes,
-                              &p->gather_s, error));
-    }
-    if (at->zero_stage >= 2 && !p->gathers_once) {
-        TRY(pieces_buckets(s->pieces, COLLECTIVE_REDUCE_SCATTER, &p->data, layer->parameters * software->reduce_bytes,
-                           software->bucket_bytes, &p->scatter_s, error));
+    for (uint32_t v = 0; v < p->variants && !p->gathers_once; v++) {
+        double parameters = p->layers->blocks[v].parameters;
+        if (at->zero_stage >= 3) {
+            TRY(pieces_collective(s->pieces, COLLECTIVE_ALL_GATHER, &p->data, parameters * software->gathered_bytes,
+                                  &p->gather_s[v], error));
+        }
+        if (at->zero_stage >= 2) {
+            TRY(pieces_buckets(s->pieces, COLLECTIVE_REDUCE_SCATTER, &p->data, parameters * software->reduce_bytes,
+                               software->bucket_bytes, &p->scatter_s[v], error));
+        }
     }
     return STATUS_OK;
 }
@@ -445,11 +566,13 @@ enum status screen_cost(struct screen *s, const struct screen_point *at, struct 
     double sum = 0, most = 0, tail, end;
     TRY(prepare(s, at, &p, error));
     *cost = (struct screen_cost){ 0 };
-    uint32_t kind_count = list_kinds(&p, kinds, counts);
-    for (uint32_t i = 0; i < kind_count; i++) {
-        double least, peak, time = stage_time_s(s, &p, kinds[i]);
-        TRY(stage_memory(s, &p, kinds[i], &least, &peak, error));
-        sum += time * (double)counts[i];
+    bool alike = p.variants == 1; /* unlike layers: every stage for itself */
+    int64_t kind_count = alike ? list_kinds(&p, kinds, counts) : at->pipeline;
+    for (int64_t i = 0; i < kind_count; i++) {
+        int64_t stage = alike ? kinds[i] : i;
+        double least, peak, time = stage_time_s(s, &p, stage);
+        TRY(stage_memory(s, &p, stage, &least, &peak, error));
+        sum += time * (double)(alike ? counts[i] : 1);
         most = fmax(most, time);
         cost->least_bytes = fmax(cost->least_bytes, least);
         cost->peak_bytes = fmax(cost->peak_bytes, peak);

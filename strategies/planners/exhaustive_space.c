@@ -121,7 +121,8 @@ static enum status add_chunks(struct screen *screen, const struct space_request 
         TRY(add_order(screen, request, block, &point, error));
     }
     int64_t most = request->virtual_stages_max > 0 ? request->virtual_stages_max : per_stage;
-    for (int64_t v = 2; point.pipeline > 1 && v <= per_stage && v <= most; v++) {
+    bool alike = model_is_uniform(&request->scenario->model);
+    for (int64_t v = 2; alike && point.pipeline > 1 && v <= per_stage && v <= most; v++) {
         if (layers % (point.pipeline * v) == 0) {
             point.virtual_stages = v;
             TRY(add_order(screen, request, block, &point, error));

@@ -36,14 +36,14 @@ static void size_cost(const struct software *software, const struct piece_layer 
 }
 
 enum status layer_cost_of(struct pieces *pieces, const struct scenario *scenario, enum layer_kind kind,
-                          const struct galvatron_strategy *strategy, int64_t micro_batch, struct layer_cost *cost,
-                          struct error *error)
+                          uint32_t variant, const struct galvatron_strategy *strategy, int64_t micro_batch,
+                          struct layer_cost *cost, struct error *error)
 {
     const struct software *software = &scenario->software;
     const struct piece_group tensor = layer_tensor_group(strategy), data = layer_data_group(strategy);
     const struct piece_layers *layers;
     TRY(pieces_layers_in(pieces, &tensor, scenario->plan.sequence_parallel, micro_batch, &layers, error));
-    const struct piece_layer *layer = &layers->of[kind];
+    const struct piece_layer *layer = piece_layer_of(layers, kind, variant);
     bool repeats = strategy->recompute && kind == LAYER_TRANSFORMER;
     double forward = fmax(layer->forward_s, layer->forward_host_s);
     double backward = fmax(layer->backward_s + (repeats ? layer->recompute_s[RECOMPUTE_FULL] : 0),
@@ -70,7 +70,13 @@ enum status layer_cost_of(struct pieces *pieces, const struct scenario *scenario
     return STATUS_OK;
 }
 
-enum status layer_change_s(struct pieces *pieces, const struct scenario *scenario,
+double layer_input_bytes(const struct scenario *scenario, int64_t layer, int64_t micro_batch)
+{
+    const struct model_crossing into = model_crossing_into(&scenario->model, layer, scenario->plan.sequence_length);
+    return (double)micro_batch * (double)into.tokens * (double)into.width * dtype_bytes(scenario->plan.precision);
+}
+
+enum status layer_change_s(struct pieces *pieces, const struct scenario *scenario, int64_t layer,
                            const struct galvatron_strategy *from, const struct galvatron_strategy *to,
                            int64_t micro_batch, double *time_s, struct error *error)
 {
@@ -81,8 +87,7 @@ enum status layer_change_s(struct pieces *pieces, const struct scenario *scenari
         return STATUS_OK;
     }
     const struct piece_group group = layer_tensor_group(to);
-    double bytes = (double)micro_batch * (double)scenario->plan.sequence_length * (double)scenario->model.hidden *
-                   dtype_bytes(scenario->plan.precision);
+    double bytes = layer_input_bytes(scenario, layer, micro_batch);
     return pieces_collective(pieces, COLLECTIVE_ALL_GATHER, &group, bytes, time_s, error);
 }
 

@@ -20,14 +20,16 @@ struct layer_cost {
     double state_bytes, held_bytes, scratch_bytes;
 };
 
-/* Of a layer of `kind`. STATUS_BAD_INPUT when the degrees do not divide the model. */
+/* Of a layer of `kind`; `variant` of a transformer layer (sim/model/variant.h). STATUS_BAD_INPUT when the degrees do not divide the model. */
 enum status layer_cost_of(struct pieces *pieces, const struct scenario *scenario, enum layer_kind kind,
-                          const struct galvatron_strategy *strategy, int64_t micro_batch, struct layer_cost *cost,
-                          struct error *error);
-/* Seconds of the change of layout between two layers. */
-enum status layer_change_s(struct pieces *pieces, const struct scenario *scenario,
+                          uint32_t variant, const struct galvatron_strategy *strategy, int64_t micro_batch,
+                          struct layer_cost *cost, struct error *error);
+/* Seconds of the change of layout in front of layer `layer`. */
+enum status layer_change_s(struct pieces *pieces, const struct scenario *scenario, int64_t layer,
                            const struct galvatron_strategy *from, const struct galvatron_strategy *to,
                            int64_t micro_batch, double *time_s, struct error *error);
+/* Bytes of what goes into layer `layer` (model.layers: the head) on one device. */
+double layer_input_bytes(const struct scenario *scenario, int64_t layer, int64_t micro_batch);
 /* What a device holds whatever the layers: context, workspaces, communicators of `strategy` in a pipeline or not. */
 double layer_runtime_bytes(const struct scenario *scenario, const struct galvatron_strategy *strategy, bool pipeline);
 
@@ -42,7 +44,7 @@ struct piece_group layer_data_group(const struct galvatron_strategy *strategy);
 struct memwall_source {
     const struct scenario *scenario;
     struct pieces *pieces;
-    uint32_t *kinds;             /* [layers]: all 0 */
+    uint32_t *kinds;             /* [layers]: their variants */
     struct memwall_source *self; /* what the source's context points to: it must stay where it is */
     enum status status;          /* the first failure of a function; costs are then without meaning */
     struct error error;

@@ -13,23 +13,31 @@ static const double MESSAGE_MIB = 64;
 /* A profiler measures with enough samples that launches do not decide. */
 enum { PROFILE_SAMPLES = 8 };
 
-static enum status layer_profile(struct pieces *pieces, const struct scenario *scenario,
-                                 struct galvatron_layer_profile *layer, struct error *error)
+static enum status layer_profile(struct pieces *pieces, const struct scenario *scenario, uint32_t variant,
+                                 uint32_t count, struct galvatron_layer_profile *layer, struct error *error)
 {
     const struct model *model = &scenario->model;
     const struct piece_layers *layers;
     int64_t samples = PROFILE_SAMPLES;
-    snprintf(layer->name, sizeof layer->name, "layer");
-    layer->count = (uint32_t)model->layers;
-    layer->sequence = (uint32_t)scenario->plan.sequence_length;
-    layer->hidden = (uint32_t)model->hidden;
+    int64_t any = 0;
+    while (model_layer_variant(model, any) != variant) {
+        any++;
+    }
+    const struct model_crossing into = model_crossing_into(model, any, scenario->plan.sequence_length);
+    snprintf(layer->name, sizeof layer->name, "%s", model_variant_word(model, variant));
+    layer->count = count;
+    layer->decoder = model->family == MODEL_T5 && variant >= T5_DECODER_FIRST;
+    layer->sequence = (uint32_t)(layer->decoder              ? model->decoder_sequence
+                                 : model->family == MODEL_T5 ? scenario->plan.sequence_length
+                                                             : into.tokens);
+    layer->hidden = (uint32_t)into.width;
     for (uint32_t log = 0; log < GALVATRON_DEGREES && (1u << log) <= scenario->cluster.gpus; log++) {
         int64_t tensor = 1 << log;
         if (!piece_tensor_divides(model, tensor)) {
             break;
         }
         TRY(pieces_layers(pieces, tensor, scenario->plan.sequence_parallel, samples, &layers, error));
-        const struct piece_layer *of = &layers->of[LAYER_TRANSFORMER];
+        const struct piece_layer *of = &layers->blocks[variant];
         layer->activation_mib[log] = of->saved_bytes[RECOMPUTE_NONE] / (double)samples / MIB;
         if (log == 0) {
             layer->parameter_mib = of->parameters * 4 / MIB;
@@ -55,12 +63,20 @@ static enum status model_profile(struct pieces *pieces, const struct scenario *s
     const struct piece_layers *layers;
     double samples = PROFILE_SAMPLES;
     snprintf(profile->name, sizeof profile->name, "%.*s", (int)sizeof profile->name - 1, scenario->model.name);
-    profile->kind_count = 1;
     profile->mixed = dtype_bytes(scenario->plan.precision) == 2;
     profile->micro_rule = GALVATRON_MICRO_SIZE;
-    TRY(layer_profile(pieces, scenario, &profile->kinds[0], error));
+    for (uint32_t variant = 0; variant < model_variant_count(&scenario->model); variant++) {
+        uint32_t count = 0;
+        for (int64_t i = 0; i < scenario->model.layers; i++) {
+            count += model_layer_variant(&scenario->model, i) == variant;
+        }
+        if (count > 0) {
+            struct galvatron_layer_profile *kind = &profile->kinds[profile->kind_count++];
+            TRY(layer_profile(pieces, scenario, variant, count, kind, error));
+        }
+    }
     TRY(pieces_layers(pieces, 1, false, PROFILE_SAMPLES, &layers, error));
-    const struct piece_layer *embedding = &layers->of[LAYER_EMBEDDING], *head = &layers->of[LAYER_HEAD];
+    const struct piece_layer *embedding = &layers->embedding, *head = &layers->head;
     add_end(scenario, embedding, &profile->other, false);
     add_end(scenario, head, &profile->other, false);
     add_end(scenario, embedding, &profile->first, false);

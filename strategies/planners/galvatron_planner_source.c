@@ -47,13 +47,12 @@ static void layer(const void *context, uint32_t kind, const struct galvatron_str
     struct layer_cost one = { 0 };
     struct error error;
     double m = setting->micro_batches;
-    (void)kind;
     *cost = (struct galvatron_layer_cost){ .state_mib = IMPOSSIBLE_MIB };
     if (!possible(memwall, strategy, setting)) {
         return;
     }
     note(memwall,
-         layer_cost_of(memwall->pieces, memwall->scenario, LAYER_TRANSFORMER, strategy,
+         layer_cost_of(memwall->pieces, memwall->scenario, LAYER_TRANSFORMER, kind, strategy,
                        own_samples(setting, strategy->data), &one, &error),
          &error);
     double exposed = software->overlap_gradient_reduce ? fmax(0, one.reduce_s - one.backward_s) : one.reduce_s;
@@ -64,6 +63,15 @@ static void layer(const void *context, uint32_t kind, const struct galvatron_str
     cost->search_s = cost->full_s + (m - 1) * cost->compute_s; /* its part of the step where its stage is the slowest */
 }
 
+static int64_t first_of_kind(const struct memwall_source *memwall, uint32_t kind)
+{
+    int64_t layer = 0;
+    while (layer + 1 < memwall->scenario->model.layers && memwall->kinds[layer] != kind) {
+        layer++;
+    }
+    return layer;
+}
+
 static void change(const void *context, uint32_t kind, const struct galvatron_strategy *from,
                    const struct galvatron_strategy *to, const struct galvatron_setting *setting,
                    struct galvatron_change *answer)
@@ -71,16 +79,43 @@ static void change(const void *context, uint32_t kind, const struct galvatron_st
     struct memwall_source *memwall = source_of(context);
     struct error error;
     double time_s = 0;
-    (void)kind;
     *answer = (struct galvatron_change){ 0, 0 };
     if (!possible(memwall, to, setting)) {
         return;
     }
     note(memwall,
-         layer_change_s(memwall->pieces, memwall->scenario, from, to, own_samples(setting, to->data), &time_s, &error),
+         layer_change_s(memwall->pieces, memwall->scenario, first_of_kind(memwall, kind), from, to,
+                        own_samples(setting, to->data), &time_s, &error),
          &error);
     answer->micro_s = 2 * time_s; /* forward and backward */
     answer->search_s = answer->micro_s * setting->micro_batches;
+}
+
+/* The most that short-lived tensors of a layer, and its input, may take on a stage: of the layers that it may hold when each stage holds one. */
+static void most_of_stage(struct memwall_source *memwall, uint32_t stage, const struct galvatron_strategy *first,
+                          const struct galvatron_setting *setting, int64_t samples, double *scratch, double *boundary)
+{
+    const struct scenario *scenario = memwall->scenario;
+    int64_t last = scenario->model.layers - setting->pipeline + stage;
+    struct error error;
+    *scratch = *boundary = 0;
+    for (int64_t layer = stage; layer <= last; layer++) {
+        *boundary = fmax(*boundary, layer_input_bytes(scenario, layer, samples));
+        if (layer > stage && memwall->kinds[layer] == memwall->kinds[layer - 1]) {
+            continue;
+        }
+        for (int again = 0; again <= (setting->recompute ? 1 : 0);
+             again++) { /* with what is rebuilt before its backward pass */
+            struct galvatron_strategy strategy = *first;
+            struct layer_cost block = { 0 };
+            strategy.recompute = again ? true : first->recompute;
+            note(memwall,
+                 layer_cost_of(memwall->pieces, scenario, LAYER_TRANSFORMER, memwall->kinds[layer], &strategy, samples,
+                               &block, &error),
+                 &error);
+            *scratch = fmax(*scratch, block.scratch_bytes);
+        }
+    }
 }
 
 /* Runtime, embedding and head with what they hold, short-lived tensors, boundary buffers. */
@@ -94,25 +129,18 @@ static double other_mib(const void *context, uint32_t stage, const struct galvat
         return IMPOSSIBLE_MIB;
     }
     int64_t samples = own_samples(setting, first->data);
-    struct layer_cost block = { 0 }, end = { 0 };
+    struct layer_cost end = { 0 };
     bool is_first = stage == 0, is_last = stage == setting->pipeline - 1;
-    double bytes = layer_runtime_bytes(scenario, first, setting->pipeline > 1), scratch;
-    note(memwall, layer_cost_of(memwall->pieces, scenario, LAYER_TRANSFORMER, first, samples, &block, &error), &error);
-    scratch = block.scratch_bytes;
-    if (setting->recompute) { /* what a recomputed layer rebuilds before its backward pass */
-        struct galvatron_strategy again = *first;
-        again.recompute = true;
-        note(memwall, layer_cost_of(memwall->pieces, scenario, LAYER_TRANSFORMER, &again, samples, &block, &error),
-             &error);
-        scratch = fmax(scratch, block.scratch_bytes);
-    }
+    double bytes = layer_runtime_bytes(scenario, first, setting->pipeline > 1), scratch, boundary;
+    most_of_stage(memwall, stage, first, setting, samples, &scratch, &boundary);
     if (is_first) {
-        note(memwall, layer_cost_of(memwall->pieces, scenario, LAYER_EMBEDDING, first, samples, &end, &error), &error);
+        note(memwall, layer_cost_of(memwall->pieces, scenario, LAYER_EMBEDDING, 0, first, samples, &end, &error),
+             &error);
         double live = galvatron_live_share(setting, 0) * setting->micro_batches;
         bytes += end.state_bytes + end.held_bytes * live;
     }
     if (is_last) {
-        note(memwall, layer_cost_of(memwall->pieces, scenario, LAYER_HEAD, first, samples, &end, &error), &error);
+        note(memwall, layer_cost_of(memwall->pieces, scenario, LAYER_HEAD, 0, first, samples, &end, &error), &error);
         double live = setting->one_f_one_b ? 1 : setting->micro_batches;
         bytes += end.state_bytes + end.held_bytes * live;
         scratch = fmax(end.scratch_bytes, scratch - end.held_bytes);
@@ -121,8 +149,6 @@ static double other_mib(const void *context, uint32_t stage, const struct galvat
                      software_state_bytes(&scenario->software);
         }
     }
-    double boundary = (double)samples * (double)scenario->plan.sequence_length * (double)scenario->model.hidden *
-                      dtype_bytes(scenario->plan.precision);
     return (bytes + scratch + (setting->pipeline > 1 ? 2 * boundary : 0)) / MIB;
 }
 
@@ -142,12 +168,13 @@ static double other_s(const void *context, uint32_t stage, const struct galvatro
     }
     int64_t samples = own_samples(setting, alone.data);
     if (stage == 0) {
-        note(memwall, layer_cost_of(memwall->pieces, memwall->scenario, LAYER_EMBEDDING, &alone, samples, &end, &error),
+        note(memwall,
+             layer_cost_of(memwall->pieces, memwall->scenario, LAYER_EMBEDDING, 0, &alone, samples, &end, &error),
              &error);
         time_s += end.forward_s + end.backward_s;
     }
     if (stage == setting->pipeline - 1) {
-        note(memwall, layer_cost_of(memwall->pieces, memwall->scenario, LAYER_HEAD, &alone, samples, &end, &error),
+        note(memwall, layer_cost_of(memwall->pieces, memwall->scenario, LAYER_HEAD, 0, &alone, samples, &end, &error),
              &error);
         time_s += end.forward_s + end.backward_s;
     }
@@ -179,11 +206,14 @@ enum status memwall_source_open(struct memwall_source *memwall, const struct sce
         memwall_source_close(memwall);
         return error_set(error, STATUS_NO_MEMORY, "out of memory for a cost model");
     }
+    for (int64_t layer = 0; layer < scenario->model.layers; layer++) {
+        memwall->kinds[layer] = model_layer_variant(&scenario->model, layer);
+    }
     *source = (struct galvatron_source){ .name = "memwall",
                                          .context = &memwall->self,
                                          .gpus = scenario->cluster.gpus,
                                          .layer_count = (uint32_t)scenario->model.layers,
-                                         .kind_count = 1,
+                                         .kind_count = model_variant_count(&scenario->model),
                                          .kinds = memwall->kinds,
                                          .form = GALVATRON_FORM_G2,
                                          .layer = layer,

@@ -89,16 +89,17 @@ static enum status adjust(const struct pipeline_case *c, const struct pipeline_s
     uint32_t chosen = 0, stages = 0;
     TRY(pieces_layers(c->pieces, plan->tensor, plan->sequence_parallel, plan->micro_batch, &pieces, error));
     for (uint32_t i = 0; layers != NULL && i < c->profile->count; i++) {
+        const struct piece_layer *block = &pieces->blocks[model_layer_variant(&c->scenario->model, i)];
         for (int mode = 0; mode < RECOMPUTE_MODE_COUNT; mode++) {
-            layers[i].saved_bytes[mode] = pieces->of[LAYER_TRANSFORMER].saved_bytes[mode];
-            layers[i].again_s[mode] = pieces->of[LAYER_TRANSFORMER].recompute_s[mode];
+            layers[i].saved_bytes[mode] = block->saved_bytes[mode];
+            layers[i].again_s[mode] = block->recompute_s[mode];
         }
     }
     for (uint32_t s = 0; layers != NULL && s < split->stage_count; s++) {
         const struct pipeline_stage *stage = &split->stages[s];
-        uint32_t k;
+        uint32_t last = model_layer_variant(&c->scenario->model, stage->first + stage->count - 1), k;
         TRY(pipeline_in_flight(plan, s, &k, error));
-        double wanted = stage_bytes(c, stage, k, &pieces->of[LAYER_TRANSFORMER]) + c->margin_bytes - c->budget_bytes;
+        double wanted = stage_bytes(c, stage, k, &pieces->blocks[last]) + c->margin_bytes - c->budget_bytes;
         uint32_t before = chosen;
         TRY(choose(c, &layers[stage->first], stage->count, k, wanted, &plan->recompute[stage->first], error));
         for (uint32_t i = 0; i < stage->count; i++) {

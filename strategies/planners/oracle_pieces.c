@@ -339,15 +339,30 @@ static enum status make_layers(struct pieces *p, const struct layer_shape *shape
 {
     struct arena arena = { 0 };
     enum status status = STATUS_OK;
-    for (uint32_t kind = 0; kind < LAYER_KIND_COUNT && status == STATUS_OK; kind++) {
+    const struct model *model = &p->scenario->model;
+    uint32_t variants = model_variant_count(model);
+    for (uint32_t i = 0; i < variants + 2 && status == STATUS_OK; i++) {
+        enum layer_kind kind = i == 0 ? LAYER_EMBEDDING : i <= variants ? LAYER_TRANSFORMER : LAYER_HEAD;
+        struct layer_shape own = *shape;
         struct layer_graph graph;
-        status = layer_graph_build(&graph, &p->scenario->model, (enum layer_kind)kind, shape, &arena, error);
+        own.variant = kind == LAYER_TRANSFORMER ? i - 1 : 0;
+        status = layer_graph_build(&graph, model, kind, &own, &arena, error);
         if (status == STATUS_OK) {
-            status = make_layer(p, &graph, tensor, &layers->of[kind], error);
+            struct piece_layer *layer = kind == LAYER_TRANSFORMER ? &layers->blocks[own.variant]
+                                        : kind == LAYER_HEAD      ? &layers->head
+                                                                  : &layers->embedding;
+            status = make_layer(p, &graph, tensor, layer, error);
         }
     }
     arena_free(&arena);
     return status;
+}
+
+const struct piece_layer *piece_layer_of(const struct piece_layers *layers, enum layer_kind kind, uint32_t variant)
+{
+    return kind == LAYER_TRANSFORMER ? &layers->blocks[variant]
+           : kind == LAYER_HEAD      ? &layers->head
+                                     : &layers->embedding;
 }
 
 enum status pieces_layers_in(struct pieces *p, const struct piece_group *tensor, bool sequence_parallel,

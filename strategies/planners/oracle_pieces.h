@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "sim/model/layer.h"
+#include "sim/model/variant.h"
 #include "sim/plan/scenario.h"
 
 /* One layer of a kind and one micro-batch on one device. Seconds of the device (kernels, launch gaps, tensor-parallel collectives) and of the host that issues them. */
@@ -23,9 +24,11 @@ struct piece_layer {
     double boundary_bytes;
 };
 
+/* Transformer layers by their variant (sim/model/variant.h; model_variant_count of them). */
 struct piece_layers {
-    struct piece_layer of[LAYER_KIND_COUNT];
+    struct piece_layer embedding, head, blocks[MODEL_VARIANTS_MAX];
 };
+const struct piece_layer *piece_layer_of(const struct piece_layers *layers, enum layer_kind kind, uint32_t variant);
 
 /* Member m of instance i is GPU first + i * instance_stride + m * stride. */
 struct piece_group {

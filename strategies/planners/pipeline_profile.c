@@ -97,8 +97,8 @@ enum status pipeline_profile_of_scenario(struct pipeline_profile *profile, const
     if (profile->layers == NULL) {
         return no_memory(error);
     }
-    const struct piece_layer *block = &layers->of[LAYER_TRANSFORMER];
     for (uint32_t i = 0; i < count; i++) {
+        const struct piece_layer *block = &layers->blocks[model_layer_variant(&scenario->model, i)];
         enum recompute_mode mode = (enum recompute_mode)plan->recompute[i];
         profile->layers[i] = (struct profile_layer){ .name = "",
                                                      .forward_s = block->forward_s,
@@ -107,8 +107,8 @@ enum status pipeline_profile_of_scenario(struct pipeline_profile *profile, const
                                                      .saved_bytes = block->saved_bytes[mode],
                                                      .parameter_bytes = block->parameters * reduce };
     }
-    add_end(&profile->layers[0], &layers->of[LAYER_EMBEDDING], reduce);
-    add_end(&profile->layers[count - 1], &layers->of[LAYER_HEAD], reduce);
+    add_end(&profile->layers[0], &layers->embedding, reduce);
+    add_end(&profile->layers[count - 1], &layers->head, reduce);
     return STATUS_OK;
 }
 

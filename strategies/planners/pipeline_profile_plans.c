@@ -237,9 +237,10 @@ static enum status saved_bytes(const struct work *work, const struct candidate *
     bool keeps = order->last_stage_keeps && stage == &candidate->split.stages[candidate->split.stage_count - 1];
     TRY(pieces_layers(work->pieces, plan->tensor, plan->sequence_parallel, work->request->scenario->plan.micro_batch,
                       &layers, error));
-    const double *saved = layers->of[LAYER_TRANSFORMER].saved_bytes;
     *bytes = pipeline_profile_sum(&work->profile, stage->first, stage->count).saved_bytes;
     for (uint32_t i = 0; i < stage->count && !keeps; i++) {
+        uint32_t variant = model_layer_variant(&work->request->scenario->model, stage->first + i);
+        const double *saved = layers->blocks[variant].saved_bytes;
         *bytes -= saved[RECOMPUTE_NONE] - saved[plan->recompute[stage->first + i]];
     }
     return STATUS_OK;

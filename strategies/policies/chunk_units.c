@@ -154,7 +154,7 @@ enum status chunk_units_of_model(struct chunk_units *units, const struct model *
                                  struct arena *arena, struct error *error)
 {
     *units = (struct chunk_units){ 0 };
-    TRY(model_require_uniform(model, error));
+    TRY(model_require_uniform(model, "chunked model data", error));
     units->items =
         arena_array(arena, struct chunk_unit, (size_t)model->layers * UNITS_PER_LAYER_MAX + UNITS_AT_ENDS_MAX);
     if (units->items == NULL) {

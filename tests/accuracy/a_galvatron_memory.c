@@ -153,7 +153,7 @@ static void predict_ends(const struct triple *triple, const struct scenario *sce
 {
     const struct model *model = &scenario->model;
     const struct profile_code *code = triple->profile->code;
-    const struct piece_layer *embedding = &ends->of[LAYER_EMBEDDING], *head = &ends->of[LAYER_HEAD];
+    const struct piece_layer *embedding = &ends->embedding, *head = &ends->head;
     uint32_t end_tensor = triple->vocab_split ? triple->tensor : 1;
     double hidden = (double)model->hidden, tokens = end_samples * triple->sequence;
     double logits = (double)model->vocab / end_tensor * tokens;
@@ -197,7 +197,7 @@ static void predict_triple(struct triple *triple)
     struct units u = { 0 };
     EXPECT_INT(pieces_open(&pieces, &scenario, &error), STATUS_OK);
     EXPECT_INT(pieces_layers(pieces, triple->tensor, triple->sequence_parallel, samples, &layers, &error), STATUS_OK);
-    const struct piece_layer layer = layers->of[LAYER_TRANSFORMER];
+    const struct piece_layer layer = layers->blocks[0];
     EXPECT_INT(pieces_layers(pieces, end_tensor, triple->sequence_parallel, end_samples, &layers, &error), STATUS_OK);
     predict_ends(triple, &scenario, layers, samples, end_samples, &u);
     u.layer = layer.parameters;

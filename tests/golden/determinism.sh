@@ -17,12 +17,22 @@ cat >"$folder/small.json" <<'JSON'
   "parallel": { "pipeline": 2, "data": 1 } }
 JSON
 
+for model in t5-large-32 swin-huge-32; do
+    cat >"$folder/$model.json" <<JSON
+{ "schema": "memwall.scenario/1", "name": "$model", "model": "$model", "machine": "dgx-a100-80gb", "gpus": 4, "software": "megatron",
+  "training": { "micro_batch": 2, "global_batch": 16, "precision": "fp16" },
+  "parallel": { "pipeline": 2, "data": 1, "tensor": 2 } }
+JSON
+done
+
 produce() { # binary, folder
     mkdir -p "$2"
     "$1" run "$folder/small.json" --json --out "$2/out" >"$2/pipeline.json" || return 1
     "$1" run "$folder/small.json" --json --set parallel.pipeline=1 --set parallel.data=2 --set parallel.zero_stage=1 \
         --set recompute=selective >"$2/data.json" || return 1
     "$1" run "$folder/small.json" --json --set parallel.pipeline=1 --set parallel.tensor=2 >"$2/tensor.json" || return 1
+    "$1" run "$folder/t5-large-32.json" --json >"$2/t5.json" || return 1
+    "$1" run "$folder/swin-huge-32.json" --json --set recompute=full >"$2/swin.json" || return 1
     "$1" schedule "$folder/small.json" >"$2/schedule.txt" || return 1
     gzip -dc "$2/out/trace.json.gz" >"$2/trace.json" || return 1
     cp "$2/out/ops.csv" "$2/out/memory.csv" "$2/out/links.csv" "$2"
