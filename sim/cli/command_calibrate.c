@@ -145,27 +145,6 @@ static void name_of_file(const char *path, char name[MACHINE_NAME_BYTES])
                    (int)(length < MACHINE_NAME_BYTES ? length : MACHINE_NAME_BYTES - 1), bare);
 }
 
-/* Before an hour of measuring, not after it: can the answer be written? */
-static enum status check_out(const char *out, struct error *error)
-{
-    char folder[PATH_MAX];
-    struct stat found;
-    const char *slash = strrchr(out, '/');
-    if (snprintf(folder, sizeof folder, "%.*s", slash != NULL ? (int)(slash - out) + (slash == out) : 1,
-                 slash != NULL ? out : ".") >= (int)sizeof folder) {
-        return error_at(error, STATUS_BAD_INPUT, "--out", NULL, "the path is too long");
-    }
-    if (stat(out, &found) == 0 && S_ISDIR(found.st_mode)) {
-        return error_at(error, STATUS_BAD_INPUT, "--out", NULL,
-                        "\"%.200s\" is a folder; calibrate writes a machine file: --out %.200s/machine.json", out, out);
-    }
-    if (access(folder, W_OK | X_OK) != 0 || stat(folder, &found) != 0 || !S_ISDIR(found.st_mode)) {
-        return error_at(error, STATUS_BAD_INPUT, "--out", NULL, "no file can be written in \"%.200s\": %s", folder,
-                        errno == 0 || errno == ENOTDIR ? "not a folder" : strerror(errno));
-    }
-    return STATUS_OK;
-}
-
 /* Flags that only measuring heeds. */
 static enum status check_measuring_flags(const struct calibration *c, struct error *error)
 {
@@ -199,7 +178,6 @@ static enum status read_flags(struct calibration *c, struct error *error)
         return flag_error(error, "--out", "is missing: the machine file to write, e.g. --out here.json");
     }
     TRY(check_measuring_flags(c, error));
-    TRY(check_out(c->flags.out, error));
     double devices = 0;
     c->seconds = DEFAULT_SECONDS;
     TRY(cli_read_number("--seconds", c->seconds_text, 1, SECONDS_MAX, false, &c->seconds, error));
