@@ -7,6 +7,7 @@
 #include "hw_models/embedded.h"
 #include "hw_models/machine_read.h"
 #include "sim/base/check.h"
+#include "sim/base/schema.h"
 #include "sim/base/units.h"
 
 enum { BASE_DEPTH_MAX = 4 };
@@ -120,18 +121,14 @@ static enum status check_keys(const struct json *root, bool partial, struct erro
                                         "gpu_memory_GiB",
                                         "standard_errors",
                                         "residuals" };
+    TRY(schema_check(root, MACHINE_SCHEMA, false, error)); /* first: a file of another kind has other keys */
     TRY(json_known_keys(root, KEYS, sizeof KEYS / sizeof KEYS[0], error));
     for (size_t i = 0; !partial && i < sizeof SHORTCUT_KEYS / sizeof SHORTCUT_KEYS[0]; i++) {
         if (json_has(root, SHORTCUT_KEYS[i])) {
             return json_error(root, error, "\"%s\" changes a base machine; this one has no \"base\"", SHORTCUT_KEYS[i]);
         }
     }
-    const char *schema;
-    TRY(json_string_or(root, "schema", MACHINE_SCHEMA, &schema, error));
-    if (strcmp(schema, MACHINE_SCHEMA) != 0) {
-        return json_error(root, error, "schema \"%.60s\", expected \"%s\"", schema, MACHINE_SCHEMA);
-    }
-    return STATUS_OK;
+    return partial ? STATUS_OK : machine_need_fields(root, error);
 }
 
 static enum status read_base(struct machine *machine, const struct json *root, int depth, bool *partial,
@@ -163,16 +160,14 @@ static enum status read_base(struct machine *machine, const struct json *root, i
 static enum status read_name(struct machine *machine, const struct json *root, bool partial, struct error *error)
 {
     const char *name = machine->name;
-    if (!partial) {
-        TRY(json_string(root, "name", &name, error));
-    } else if (json_has(root, "name")) {
-        TRY(json_string(root, "name", &name, error));
+    if (!partial || json_has(root, "name")) {
+        TRY(schema_name(root, NULL, MACHINE_NAME_BYTES - 1, &name, error));
     } else if (strchr(name, '*') == NULL && strlen(name) + 2 < MACHINE_NAME_BYTES) {
         size_t length = strlen(name); /* a changed machine without a name of its own */
         snprintf(machine->name + length, sizeof machine->name - length, "*");
         return STATUS_OK;
     }
-    if (name[0] == '\0' || strlen(name) >= MACHINE_NAME_BYTES) {
+    if (name == NULL || name[0] == '\0') {
         return json_error(root, error, "\"name\" must have 1 to %d bytes", MACHINE_NAME_BYTES - 1);
     }
     if (name != machine->name) {
@@ -200,9 +195,6 @@ static enum status read_gpu_count(struct machine *machine, const struct json *ro
 
 static enum status read_machine(struct machine *machine, const struct json *root, int depth, struct error *error)
 {
-    if (json_type(root) != JSON_OBJECT) {
-        return json_error(root, error, "a machine is an object, found %s", json_type_word(json_type(root)));
-    }
     bool partial;
     TRY(check_keys(root, json_has(root, "base"), error));
     TRY(read_base(machine, root, depth, &partial, error));

@@ -3,9 +3,11 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/base/schema.h"
 #include "sim/base/units.h"
 
 enum field_type { FIELD_REAL, FIELD_COUNT, FIELD_BOOL, FIELD_TEXT };
@@ -254,6 +256,25 @@ static enum status settle_price(struct machine *machine, const struct json *root
         machine->usd_per_gpu_hour_year = 0;
     }
     return STATUS_OK;
+}
+
+enum status machine_need_fields(const struct json *root, struct error *error)
+{
+    static const char *const OWN[] = { "name", "gpu_count", "gpu.peak_TFLOPS", "parts", "links" };
+    enum { OWN_COUNT = sizeof OWN / sizeof OWN[0], KEY_BYTES = 48 };
+    char keys[FIELD_COUNT_ALL][KEY_BYTES];
+    const char *paths[OWN_COUNT + FIELD_COUNT_ALL];
+    size_t count = 0;
+    for (; count < OWN_COUNT; count++) {
+        paths[count] = OWN[count];
+    }
+    for (int i = 0; i < FIELD_COUNT_ALL; i++) {
+        if (FIELDS[i].need == NEED) {
+            (void)snprintf(keys[i], KEY_BYTES, "%s.%s", FIELDS[i].section, FIELDS[i].key);
+            paths[count++] = keys[i];
+        }
+    }
+    return schema_need(root, paths, count, error);
 }
 
 enum status machine_read_fields(struct machine *machine, const struct json *root, bool partial, struct error *error)

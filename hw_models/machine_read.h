@@ -10,6 +10,9 @@ enum status machine_read_fields(struct machine *machine, const struct json *root
 enum status machine_note_overrides(struct machine *machine, const struct json *root, const char *origin,
                                    struct error *error);
 
+/* Refuse a machine of its own that lacks keys, naming all of them. */
+enum status machine_need_fields(const struct json *root, struct error *error);
+
 /* machine_sources.c: "provenance", "standard_errors", "residuals". */
 enum status machine_add_source(struct machine *machine, const char *field, const char *source, bool estimated,
                                struct error *error);

@@ -8,6 +8,7 @@
 
 #include "hw_models/embedded.h"
 #include "sim/base/check.h"
+#include "sim/base/schema.h"
 #include "sim/base/units.h"
 
 enum { BASE_DEPTH_MAX = 4, SECTION_KEYS_MAX = 24, HARMONIC_EXACT = 16 };
@@ -354,15 +355,9 @@ static enum status read_software(struct software *software, const struct json *r
     static const char *const KEYS[] = { "schema",        "name",  "title",   "base",    "notes",
                                         "provenance",    "host",  "kernels", "numbers", "bytes_per_parameter",
                                         "communication", "memory" };
-    if (json_type(root) != JSON_OBJECT) {
-        return json_error(root, error, "a software model is an object, found %s", json_type_word(json_type(root)));
-    }
+    TRY(schema_check(root, SOFTWARE_SCHEMA, false, error));
     TRY(json_known_keys(root, KEYS, sizeof KEYS / sizeof KEYS[0], error));
-    const char *schema, *base;
-    TRY(json_string_or(root, "schema", SOFTWARE_SCHEMA, &schema, error));
-    if (strcmp(schema, SOFTWARE_SCHEMA) != 0) {
-        return json_error(root, error, "schema \"%.60s\", expected \"%s\"", schema, SOFTWARE_SCHEMA);
-    }
+    const char *base;
     bool partial = json_has(root, "base");
     char origin[sizeof software->sources[0].source] = "";
     if (partial) {

@@ -428,7 +428,7 @@ static void test_refused(void)
         { "{" HEAD_OK ",\"planner\":\"exhaustiv\"," TOY "}", "exhaustive" },
         { "{" HEAD_OK ",\"planner_parameters\":{\"simulat\":3}," TOY "}", "simulate" },
         { "{" HEAD_OK ",\"deadline_day\":3," TOY "}", "did you mean \"deadline_days\"" },
-        { "{" HEAD_OK ",\"schema\":\"memwall.scenario/1\"," TOY "}", "allowed is \"memwall.question/1\"" },
+        { "{" HEAD_OK ",\"schema\":\"memwall.scenario/1\"," TOY "}", "expected a question (\"memwall.question/1\")" },
         { "[1]", "object" },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {

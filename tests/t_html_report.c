@@ -177,7 +177,7 @@ static void test_bad_results(void)
 {
     expect_bad_result("[]", "expected a result (an object)");
     expect_bad_result("{}", "schema");
-    expect_bad_result("{\"schema\":\"memwall.scenario/1\"}", "expected \"memwall.result/1\"");
+    expect_bad_result("{\"schema\":\"memwall.scenario/1\"}", "expected a result (\"memwall.result/1\")");
     expect_bad_result("{\"schema\":\"memwall.result/2\"}", "a result of another memwall");
     expect_bad_result("{\"schema\":\"memwall.result/1\"}", "fits");
     expect_bad_result("{\"schema\":\"memwall.result/1\",\"fits\":true,\"step_time_s\":-1}", "$.step_time_s");

@@ -255,7 +255,8 @@ static void refuse_json(const char *from, const char *to, const char *message)
 
 static void test_json_refusals(void)
 {
-    refuse_json("schedule/1", "schedule/2", "schema is \"memwall.schedule/2\", expected \"memwall.schedule/1\"");
+    refuse_json("schedule/1", "schedule/2",
+                "\"memwall.schedule/2\" is a schedule of another memwall: this one reads \"memwall.schedule/1\"");
     refuse_json("\"gpu_count\": 4", "\"gpu_count\": 4.5", "$.gpu_count");
     refuse_json("\"gpu_count\"", "\"gpu_cuont\"", "gpu_count");
     refuse_json("\"capacity_bytes\":80000000000", "\"capacity_bytes\":9007199254740992", "$.spaces[1].capacity_bytes");

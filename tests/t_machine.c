@@ -486,8 +486,8 @@ static void test_standard_errors_and_residuals(void)
 static const struct {
     const char *text, *part;
 } BAD[] = {
-    { "[]", "a machine is an object, found an array" },
-    { "{\"schema\":\"memwall.scenario/1\"}", "schema \"memwall.scenario/1\", expected \"memwall.machine/1\"" },
+    { "[]", "expected a machine (an object), found an array" },
+    { "{\"schema\":\"memwall.scenario/1\"}", "this is a scenario (\"memwall.scenario/1\"), expected a machine" },
     { "{}", "name" },
     { "{\"name\":\"x\"}", "gpu" },
     { "{\"name\":\"x\",\"nics\":2}", "\"nics\" changes a base machine" },

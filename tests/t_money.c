@@ -44,7 +44,9 @@ static void test_by_hand(void)
     EXPECT_REAL(m.owned.electricity_usd, 1.5 * 2002 / 3600.0, 1e-12);
     EXPECT_REAL(m.owned.usd, m.owned.hardware_usd + m.owned.electricity_usd, 1e-15);
     const char *name;
-    EXPECT(money_cheaper(&m, &name) == &m.owned);
+    EXPECT(money_cheaper(&m, true, true, &name) == &m.owned);
+    EXPECT(money_cheaper(&m, true, false, NULL) == &m.rented && money_cheaper(&m, false, false, &name) == NULL);
+    EXPECT(name == NULL && money_cheaper(&m, false, true, &name) == &m.owned);
     EXPECT_TEXT(name, "owned");
 }
 
@@ -79,14 +81,14 @@ static void test_missing(void)
     rent.usd_per_gpu_hour.value = 1;
     EXPECT_INT(money_compute(&m, &input, &none, &t, &error), STATUS_OK);
     EXPECT_INT(m.rented.missing, 1u << MONEY_NEEDS_GPU_HOUR);
-    EXPECT(money_cheaper(&m, NULL) == NULL && isnan(m.energy_kwh) && isnan(m.co2_kg));
+    EXPECT(money_cheaper(&m, true, true, NULL) == NULL && isnan(m.energy_kwh) && isnan(m.co2_kg));
     EXPECT_TEXT(
         money_missing_text(m.owned.missing, false, text, sizeof text),
         "price.system_usd of the machine (--price-usd), power.system_W of the machine (--power-w), --electricity");
     EXPECT_TEXT(money_missing_text(m.owned.missing, true, text, sizeof text),
                 "\"system_usd\", \"system_W\", \"electricity_usd_per_kwh\"");
     EXPECT_INT(money_compute(&m, &input, &rent, &t, &error), STATUS_OK);
-    EXPECT(money_cheaper(&m, NULL) == &m.rented && m.owned.missing != 0);
+    EXPECT(money_cheaper(&m, true, true, NULL) == &m.rented && m.owned.missing != 0);
 }
 
 static void test_refused(void)

@@ -1,7 +1,9 @@
 /* Orders given step by step, and the scheduler that makes them. */
 #include "sim/exec.h"
 #include "sim/plan/bare_pipeline.h"
+#include "sim/plan/lower.h"
 #include "sim/plan/order_auto.h"
+#include "sim/plan/scenario.h"
 #include "strategies/registry.h"
 #include "tests/test.h"
 
@@ -284,4 +286,98 @@ static void test_auto_uniform(void)
     EXPECT_PART(error.message, "at least 1");
 }
 
-TEST_MAIN(TEST(test_file), TEST(test_bad_files), TEST(test_mends), TEST(test_auto), TEST(test_auto_uniform))
+/* Messages between stages: the look at the table says what the simulator finds out about its schedule. */
+static void random_steps(uint64_t *state, uint32_t stages, uint32_t micro_batches, uint32_t virtual_stages,
+                         struct strbuf *text)
+{
+    text->length = 0;
+    for (uint32_t s = 0; s < stages; s++) {
+        uint8_t done[64] = { 0 };
+        uint32_t count = micro_batches * virtual_stages, left = 2 * count;
+        while (left > 0) {
+            uint32_t pick = (uint32_t)test_below(state, count);
+            if (done[pick] < 2) {
+                strbuf_printf(text, "%c%u", done[pick]++ == 0 ? 'F' : 'B', pick % micro_batches);
+                if (virtual_stages > 1) {
+                    strbuf_printf(text, ".%u", pick / micro_batches * stages + s);
+                }
+                strbuf_append(text, --left > 0 ? " " : "\n");
+            }
+        }
+    }
+}
+
+/* Whether the step of a scenario of these sizes ends with the table as its order, which nobody has looked at. */
+static bool ends_of(const struct order_table *table)
+{
+    char text[512];
+    struct error error = { 0 };
+    struct scenario scenario;
+    struct schedule schedule = { 0 };
+    struct timeline timeline = { 0 };
+    struct pipeline_order order = order_table_order(table, "mine");
+    snprintf(
+        text, sizeof text,
+        "{\"model\": \"gpt2-xl\", \"machine\": \"dgx-a100-80gb\", \"gpus\": %u, \"training\": {\"global_batch\": %u, "
+        "\"micro_batch\": 1, \"sequence_length\": 64}, \"parallel\": {\"pipeline\": %u, \"virtual_stages\": %u, "
+        "\"pipeline_order\": \"interleaved\"}, \"detail\": \"stage\"}",
+        table->stages, table->micro_batches, table->stages, table->virtual_stages);
+    if (scenario_parse(&scenario, text, "test", NULL, 0, &error) != STATUS_OK) {
+        TEST_FAIL_("%s", error.message);
+        return true;
+    }
+    scenario.plan.own_table = table;
+    scenario.plan.own_order = &order;
+    const struct lower_request request = { .model = &scenario.model,
+                                           .cluster = &scenario.cluster,
+                                           .software = &scenario.software,
+                                           .plan = &scenario.plan,
+                                           .order = &order,
+                                           .policy = registry_policy(scenario.plan.policy, &error) };
+    const struct exec_options options = { .cluster = &scenario.cluster, .software = &scenario.software };
+    EXPECT_INT(lower_schedule(&request, &schedule, &error), STATUS_OK);
+    enum status status = exec_sim.run(&schedule, &options, &timeline, &error); /* the verifier may see the circle */
+    bool ends = status == STATUS_OK && timeline.outcome == TIMELINE_DONE;
+    EXPECT(status == STATUS_OK || status == STATUS_BAD_SCHEDULE);
+    timeline_free(&timeline);
+    schedule_free(&schedule);
+    scenario_free(&scenario);
+    return ends;
+}
+
+static void test_transfers(void)
+{
+    uint32_t run = 0, refused = 0;
+    struct strbuf text = { 0 };
+    uint64_t state = test_seed;
+    for (int i = 0; i < 3000 && (run < 15 || refused < 30); i++) {
+        uint32_t stages = 2 + (uint32_t)test_below(&state, 2), chunks = 1 + (uint32_t)test_below(&state, 2);
+        struct order_table table;
+        struct error error = { 0 };
+        random_steps(&state, stages, stages * (chunks > 1 || test_below(&state, 2) == 0 ? 1 : 2), chunks, &text);
+        if (parse(&table, text.text, &error) != STATUS_OK) {
+            continue; /* waits for itself whatever messages do */
+        }
+        bool passes = order_table_check_transfers(&table, "mine.txt", &error) == STATUS_OK;
+        if (passes != ends_of(&table)) {
+            TEST_FAIL_("%s:\n%s", passes ? "passes, and the step does not end" : error.message, text.text);
+        }
+        EXPECT(passes || error.status == STATUS_BAD_INPUT);
+        run += passes;
+        refused += !passes;
+        order_table_free(&table);
+    }
+    printf("%u tables run, %u refused\n", run, refused);
+    EXPECT(run >= 15 && refused >= 30);
+    struct order_table table;
+    struct error error = { 0 };
+    EXPECT_INT(parse(&table, "F0 F1 B1 B0\nF1 F0 B0 B1\n", &error), STATUS_OK);
+    EXPECT_INT(order_table_check_transfers(&table, "mine.txt", &error), STATUS_BAD_INPUT);
+    EXPECT_TEXT(error.path, "stage 1, position 1");
+    EXPECT_PART(error.message, "takes what F1 needs first, but stage 0 sends what F0 needs before that");
+    order_table_free(&table);
+    strbuf_free(&text);
+}
+
+TEST_MAIN(TEST(test_transfers), TEST(test_file), TEST(test_bad_files), TEST(test_mends), TEST(test_auto),
+          TEST(test_auto_uniform))

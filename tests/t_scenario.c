@@ -151,7 +151,7 @@ static void test_load_and_set(void)
         { "parallel.tensor=4", "data 2 would do" },
         { "parallel.tensor=5", "does not divide the number of gpus, 64" },
         { "model=gpt3-175", "gpt3-175b" },
-        { "schema=memwall.scenario/2", "allowed is \"memwall.scenario/1\"" },
+        { "schema=memwall.scenario/2", "this one reads \"memwall.scenario/1\"" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         EXPECT(scenario_load(&scenario, file, &cases[i].set, 1, &error) != STATUS_OK);

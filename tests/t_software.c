@@ -105,11 +105,11 @@ static void test_override(void)
 static const struct {
     const char *text, *part;
 } BAD[] = {
-    { "3", "a software model is an object, found a number" },
+    { "3", "expected a software stack (an object), found a number" },
     { "{}", "name" },
     { "\"megatrom\"", "did you mean \"megatron\"" },
     { "\"what\"", "no software model is called \"what\"" },
-    { "{\"schema\":\"memwall.machine/1\"}", "expected \"memwall.software/1\"" },
+    { "{\"schema\":\"memwall.machine/1\"}", "expected a software stack (\"memwall.software/1\")" },
     { CHANGE("\"hosts\":{}"), "did you mean \"host\"" },
     { CHANGE("\"host\":{\"launch_ms\":1}"), "did you mean \"launch_us\"" },
     { CHANGE("\"host\":{\"launch_us\":-1}"), "$.host.launch_us" },

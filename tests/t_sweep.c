@@ -110,9 +110,9 @@ static void test_refused(void)
         { SWEEP("{\"path\":\"recompute.3\",\"name\":\"r\",\"values\":[\"full\"]}", ""),
           "$.recompute: expected none, selective" },
         { SWEEP("{\"path\":\"machine.no_such_key\",\"values\":[1,2]}", ""), "no_such_key" },
-        { "{\"schema\":\"memwall.sweep/2\"}", "unknown schema" },
+        { "{\"schema\":\"memwall.sweep/2\"}", "of another memwall" },
         { "{\"schema\":\"memwall.sweep/1\",\"base\":3,\"axes\":[]}", "expected the path of a scenario" },
-        { "[]", "a sweep is an object" },
+        { "[]", "expected a sweep (an object)" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sweep sweep;

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/base/splitmix.h"
+
 struct test_case {
     const char *name;
     void (*run)(void);
@@ -70,13 +72,10 @@ static uint64_t test_seed = 1;
         }                                                                                                              \
     } while (0)
 
-/* splitmix64: a seeded stream for random tests. */
+/* A seeded stream for random tests. */
 static inline uint64_t test_random(uint64_t *state)
 {
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+    return splitmix_next(state);
 }
 
 static inline uint64_t test_below(uint64_t *state, uint64_t bound)
@@ -87,7 +86,7 @@ static inline uint64_t test_below(uint64_t *state, uint64_t bound)
 /* Uniform in [0, 1). */
 static inline double test_unit(uint64_t *state)
 {
-    return (double)(test_random(state) >> 11) * 0x1p-53;
+    return splitmix_unit(state);
 }
 
 static inline int test_run(const struct test_case *cases, size_t count, int argc, char **argv)

@@ -8,6 +8,7 @@
 #include "sim/base/json_document.h"
 #include "sim/base/json_scan.h"
 #include "sim/base/json_write.h"
+#include "sim/base/printable.h"
 
 enum { KEY_BYTES_MAX = 128, SET_BYTES_MAX = 1 << 20 };
 
@@ -16,12 +17,12 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "out of memory setting a value");
 }
 
-static bool is_utf8(const char *text)
+static bool is_text(const char *text)
 {
     size_t length = strlen(text);
     for (size_t at = 0; at < length;) {
-        unsigned bytes = (unsigned char)text[at] < 0x80 ? 1 : json_utf8_bytes(text, length, at);
-        if (bytes == 0) {
+        unsigned bytes = (unsigned char)text[at] < 0x80 ? 1 : utf8_bytes(text, length, at);
+        if (bytes == 0 || is_control(text + at)) {
             return false;
         }
         at += bytes;
@@ -40,8 +41,9 @@ static enum status parse_value(const char *path, const char *value, unsigned dep
         return error_at(error, STATUS_LIMIT, "--set", path, "the value has %zu bytes, at most %d are allowed", length,
                         SET_BYTES_MAX);
     }
-    if (!is_utf8(value)) {
-        return error_at(error, STATUS_BAD_INPUT, "--set", path, "the value is not valid UTF-8");
+    if (!is_text(value)) {
+        return error_at(error, STATUS_BAD_INPUT, "--set", path,
+                        "the value is not valid UTF-8, or holds control characters");
     }
     enum status status = json_scan(value, length, NULL, &lines, &count, &scan_error);
     free(lines);
@@ -134,8 +136,9 @@ enum status json_set(struct json_document *document, const char *dotted_path, co
     unsigned depth = 0;
     const char *at = dotted_path;
     cJSON *node = document->root;
-    if (!is_utf8(dotted_path)) {
-        return error_at(error, STATUS_BAD_INPUT, "--set", NULL, "the path is not valid UTF-8");
+    if (!is_text(dotted_path)) {
+        return error_at(error, STATUS_BAD_INPUT, "--set", NULL,
+                        "the path is not valid UTF-8, or holds control characters");
     }
     document->edited = true;
     memset(document->places, 0, sizeof document->places);

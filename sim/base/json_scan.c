@@ -10,6 +10,7 @@
 #include "sim/base/array.h"
 #include "sim/base/check.h"
 #include "sim/base/json.h"
+#include "sim/base/printable.h"
 
 enum { NUMBER_CHARACTERS_MAX = 60 }; /* cJSON copies a number into 64 bytes */
 
@@ -159,50 +160,21 @@ static int hex4(const char *text, size_t length, size_t at)
     return value;
 }
 
-unsigned json_utf8_bytes(const char *text, size_t length, size_t at)
-{
-    const unsigned char *t = (const unsigned char *)text + at;
-    size_t left = length - at;
-    unsigned char low = 0x80, high = 0xbf; /* of the second byte */
-    unsigned bytes = t[0] >= 0xc2 && t[0] <= 0xdf   ? 2
-                     : (t[0] & 0xf0) == 0xe0        ? 3
-                     : t[0] >= 0xf0 && t[0] <= 0xf4 ? 4
-                                                    : 0;
-    if (bytes == 0 || left < bytes) {
-        return 0;
-    }
-    if (t[0] == 0xe0) {
-        low = 0xa0;
-    } else if (t[0] == 0xed) {
-        high = 0x9f;
-    } else if (t[0] == 0xf0) {
-        low = 0x90;
-    } else if (t[0] == 0xf4) {
-        high = 0x8f;
-    }
-    if (t[1] < low || t[1] > high) {
-        return 0;
-    }
-    for (unsigned i = 2; i < bytes; i++) {
-        if (t[i] < 0x80 || t[i] > 0xbf) {
-            return 0;
-        }
-    }
-    return bytes;
-}
-
 /* After the backslash. */
 static enum status scan_escape(struct scan *s)
 {
     size_t from = s->at - 1;
     char c = s->at < s->length ? s->text[s->at] : '\0';
-    if (c != '\0' && strchr("\"\\/bfnrt", c) != NULL) {
+    if (c == 'b' || c == 'f') {
+        return fail_at(s, from, STATUS_BAD_INPUT, "a string must not contain control characters (\\%c)", c);
+    }
+    if (c != '\0' && strchr("\"\\/nrt", c) != NULL) {
         s->at++;
         return STATUS_OK;
     }
     if (c != 'u') {
         return fail_at(s, from, STATUS_BAD_INPUT,
-                       "unknown escape in a string; allowed are \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX");
+                       "unknown escape in a string; allowed are \\\" \\\\ \\/ \\n \\r \\t \\uXXXX");
     }
     int code = hex4(s->text, s->length, s->at + 1);
     if (code < 0) {
@@ -210,6 +182,10 @@ static enum status scan_escape(struct scan *s)
     }
     if (code == 0) {
         return fail_at(s, from, STATUS_BAD_INPUT, "a string must not contain NUL");
+    }
+    if ((code < 0x20 && code != '\t' && code != '\n' && code != '\r') || (code >= 0x7f && code <= 0x9f)) {
+        return fail_at(s, from, STATUS_BAD_INPUT, "a string must not contain control characters (\\u%04x)",
+                       (unsigned)code);
     }
     s->at += 5;
     if (code >= 0xd800 && code <= 0xdfff) {
@@ -240,11 +216,15 @@ static enum status scan_string(struct scan *s)
         } else if (c < 0x20) {
             return c == '\n' ? fail_at(s, from, STATUS_BAD_INPUT, "the string does not end on its line")
                              : fail_at(s, s->at, STATUS_BAD_INPUT,
-                                       "control character 0x%02x in a string; write \\u%04x", c, c);
-        } else if (c < 0x80) {
+                                       "control character 0x%02x in a string; write \\t for a tab", c);
+        } else if (c < 0x7f) {
             s->at++;
         } else {
-            unsigned bytes = json_utf8_bytes(s->text, s->length, s->at);
+            unsigned bytes = c == 0x7f ? 1 : utf8_bytes(s->text, s->length, s->at);
+            if (bytes > 0 && is_control(s->text + s->at)) { /* delete, U+0080 to U+009F: a terminal obeys them */
+                return fail_at(s, s->at, STATUS_BAD_INPUT, "a string must not contain control characters (byte 0x%02x)",
+                               (unsigned char)s->text[s->at + bytes - 1]);
+            }
             if (bytes == 0) {
                 return fail_at(s, s->at, STATUS_BAD_INPUT, "the string is not valid UTF-8 (byte 0x%02x)", c);
             }

@@ -15,15 +15,11 @@
 
 /* Checks the one document in text[0, length): RFC 8259 syntax (one leading byte order mark is allowed), nesting of
  * at most JSON_DEPTH_MAX, keys unique in their object after unescaping, numbers within double's range and of at most
- * 60 characters, valid UTF-8, no NUL, no lone surrogate. On success *lines is malloc'ed: the line (from 1) at which
+ * 60 characters, valid UTF-8, no control characters but tab and line ends, no lone surrogate. On success *lines is malloc'ed: the line (from 1) at which
  * each value starts, in document order, and *count their number. On failure STATUS_BAD_INPUT, STATUS_LIMIT or
  * STATUS_NO_MEMORY; the message says what was found, error->path says "line 3 column 7" (columns count bytes from
  * 1), and nothing is allocated. `file` may be NULL. */
 enum status json_scan(const char *text, size_t length, const char *file, uint32_t **lines, size_t *count,
                       struct error *error);
-
-/* Bytes (2 to 4) of the valid UTF-8 sequence of more than one byte that starts at text[at], or 0. Overlong forms,
- * surrogates and codes above 10FFFF are not valid. at < length. */
-unsigned json_utf8_bytes(const char *text, size_t length, size_t at);
 
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "sim/base/check.h"
-#include "sim/base/json_scan.h"
+#include "sim/base/printable.h"
 
 static bool is_array(const struct json_writer *w)
 {
@@ -159,7 +159,7 @@ void strbuf_json_string(struct strbuf *out, const char *text)
             continue;
         }
         if (c >= 0x80) {
-            unsigned bytes = json_utf8_bytes(at, strnlen(at, 4), 0);
+            unsigned bytes = utf8_bytes(at, strnlen(at, 4), 0);
             if (bytes != 0) {
                 at += bytes - 1;
                 continue;

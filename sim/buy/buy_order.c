@@ -21,17 +21,8 @@ static bool may_own(const struct question *q, const struct money *money)
 
 static void choose_way(const struct question *q, struct buy_row *row)
 {
-    const struct money *money = &row->money;
-    bool rent = may_rent(q, money), own = may_own(q, money);
-    row->way = NULL;
-    row->usd = 0;
-    if (rent && (!own || money->rented.usd <= money->owned.usd)) {
-        row->way = "rented";
-        row->usd = money->rented.usd;
-    } else if (own) {
-        row->way = "owned";
-        row->usd = money->owned.usd;
-    }
+    const struct money_way *way = money_cheaper(&row->money, q->pay != PAY_OWN, q->pay != PAY_RENT, &row->way);
+    row->usd = way != NULL ? way->usd : 0;
 }
 
 enum status buy_money_at(const struct question *q, const struct buy_row *row, double step_s, struct money *money,

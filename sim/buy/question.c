@@ -8,6 +8,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/json_write.h"
+#include "sim/base/schema.h"
 #include "sim/plan/scenario_keys.h"
 
 #define QUESTION_BYTES_MAX ((size_t)4 << 20)
@@ -236,8 +237,8 @@ static enum status read_machine(struct question *q, const struct json *at, struc
     const char *label;
     enum status status = STATUS_OK;
     TRY(json_known_keys(at, KEYS, sizeof KEYS / sizeof KEYS[0], error));
-    TRY(json_string_or(at, "name", NULL, &label, error));
-    if (label != NULL && (label[0] == '\0' || strlen(label) >= QUESTION_NAME_BYTES)) {
+    TRY(schema_name(at, NULL, QUESTION_NAME_BYTES - 1, &label, error));
+    if (label != NULL && label[0] == '\0') {
         return json_error(at, error, "\"name\" must have 1 to %d bytes", QUESTION_NAME_BYTES - 1);
     }
     TRY(json_any(at, "machine", &value, error));
@@ -338,15 +339,13 @@ static enum status read_question(struct question *q, const struct json *root, st
         "machines",
         "planner_parameters",
     };
-    const char *schema, *name;
+    static const char *const NEEDED[] = { "model", "training", "tokens", "machines" };
+    const char *name;
     struct json at;
-    TRY(json_string_or(root, "schema", "memwall.question/1", &schema, error));
-    if (strcmp(schema, "memwall.question/1") != 0) {
-        TRY(json_any(root, "schema", &at, error));
-        return json_error(&at, error, "unknown schema \"%.64s\": allowed is \"memwall.question/1\"", schema);
-    }
+    TRY(schema_check(root, "memwall.question/1", false, error));
     TRY(json_known_keys(root, KEYS, sizeof KEYS / sizeof KEYS[0], error));
-    TRY(json_string_or(root, "name", "", &name, error));
+    TRY(schema_need(root, NEEDED, sizeof NEEDED / sizeof NEEDED[0], error));
+    TRY(schema_name(root, "", QUESTION_NAME_BYTES - 1, &name, error));
     TRY(keep_text(q, json_file(root), &q->file, error));
     TRY(keep_text(q, name, &q->name, error));
     TRY(json_any(root, "model", &at, error));

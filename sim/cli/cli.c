@@ -8,10 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "sim/base/check.h"
 #include "sim/base/file.h"
+#include "sim/base/file_place.h"
 #include "sim/base/json.h"
+#include "sim/base/printable.h"
 #include "sim/cli/executors.h"
 #include "sim/cli/plugins.h"
 
@@ -158,6 +161,30 @@ static bool take_common(struct cli_flags *flags, int code)
     return true;
 }
 
+static bool can_write(const char *flag, const char *path, bool folder)
+{
+    struct error error = { 0 };
+    enum status status = folder ? folder_place_check(path, &error) : file_place_check(path, &error);
+    if (status != STATUS_OK) {
+        (void)snprintf(error.file, sizeof error.file, "--%s", flag);
+        (void)cli_complain(&error);
+    }
+    return status == STATUS_OK;
+}
+
+bool cli_can_write(const char *flag, const char *path)
+{
+    return path == NULL || can_write(flag, path, false);
+}
+
+static bool check_out(const struct cli_command *command, const char *out)
+{
+    struct stat about;
+    return out == NULL || can_write("out", out,
+                                    command->out_file == NULL ||
+                                        (command->out_either && stat(out, &about) == 0 && S_ISDIR(about.st_mode)));
+}
+
 /* Values that are wrong whatever the command does with them. */
 static bool check_common(const struct cli_command *command, const struct cli_flags *flags, enum exit_code *code)
 {
@@ -255,13 +282,15 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, struct 
         *code = usage_error(command, "an argument is missing", "");
         return false;
     }
-    return check_common(command, flags, code);
+    return check_common(command, flags, code) && check_out(command, flags->out);
 }
 
 enum exit_code cli_complain(const struct error *error)
 {
     char text[ERROR_MESSAGE_BYTES + ERROR_FILE_BYTES + ERROR_PATH_BYTES];
-    fprintf(stderr, "memwall: %s\n", error_text(error, text, sizeof text));
+    (void)error_text(error, text, sizeof text);
+    make_printable(text, false); /* it may quote what a file holds */
+    fprintf(stderr, "memwall: %s\n", text);
     switch (error->status) {
     case STATUS_BAD_INPUT:
     case STATUS_NOT_FOUND:

@@ -45,6 +45,7 @@ struct cli_command {
     bool takes_scenario;  /* --set, --detail, --no-fold */
     const char *executor; /* the default of --executor; NULL: the command simulates or runs nothing */
     const char *out_file; /* --help of --out where that names a file; NULL: a folder */
+    bool out_either;      /* --out may name a file or an existing folder */
     enum exit_code (*run)(int argc, char **argv);
 };
 
@@ -53,10 +54,13 @@ extern const struct cli_command command_run, command_explain, command_schedule, 
     command_report, command_buy;
 
 /* Parses argv[1..] for `command`; prints help, the version or the complaint. Returns false when the command shall end
- * with *code. A flag that the command would not heed is refused, never passed over in silence. */
+ * with *code. A flag that the command would not heed is refused, never passed over in silence; so is --out where
+ * nothing can be written. */
 bool cli_parse(const struct cli_command *command, int argc, char **argv, struct cli_flags *flags,
                const struct cli_flag *more, uint32_t more_count, enum exit_code *code);
 
+/* Before the work: whether the file that a flag of the command names (NULL: none) can be written; complains and returns false when not. */
+bool cli_can_write(const char *flag, const char *path);
 /* Complain on standard error and return the exit code of the error. */
 enum exit_code cli_complain(const struct error *error);
 /* "memwall 0.1 ...", and its executors. */

@@ -15,6 +15,7 @@
 #include "hw_models/software.h"
 #include "sim/base/check.h"
 #include "sim/base/file.h"
+#include "sim/base/file_place.h"
 #include "sim/base/json.h"
 #include "sim/base/json_write.h"
 #include "sim/base/units.h"
@@ -155,12 +156,11 @@ static void name_of_file(const char *path, char name[MACHINE_NAME_BYTES])
 static enum status check_files(const struct calibration *c, struct error *error)
 {
     struct error why;
-    TRY(flag_output_file("--out", c->flags.out, "machine.json", error));
     for (uint32_t i = 0; i < c->from_count; i++) {
         TRY(flag_input_file("--from", c->from[i], error));
     }
-    if (c->points_path != NULL) {
-        TRY(flag_output_file("--points", c->points_path, "here.points.jsonl", error));
+    if (c->points_path != NULL && file_place_check(c->points_path, &why) != STATUS_OK) {
+        return error_at(error, STATUS_BAD_INPUT, "--points", NULL, "%s", why.message);
     }
     if (c->storage != NULL) {
         TRY(flag_scratch_folder("--storage", c->storage, error));

@@ -5,6 +5,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/json.h"
+#include "sim/base/schema.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/job.h"
 #include "sim/report/compare.h"
@@ -97,11 +98,7 @@ static enum status simulate(struct side *side, const struct cli_flags *common, s
 /* A result has its schema's name; anything else is a scenario or wrong, and loading it says which. */
 static bool holds_result(const struct json *root)
 {
-    struct json at;
-    const char *schema = "";
-    return json_type(root) == JSON_OBJECT && json_any_optional(root, "schema", &at, NULL) == STATUS_OK &&
-           at.node != NULL && json_as_string(&at, &schema, NULL) == STATUS_OK &&
-           strncmp(schema, "memwall.result/", strlen("memwall.result/")) == 0;
+    return strncmp(schema_of(root), "memwall.result/", strlen("memwall.result/")) == 0;
 }
 
 static enum status load_side(struct side *side, const struct cli_flags *flags, struct error *error)

@@ -661,7 +661,7 @@ static enum exit_code run(int argc, char **argv)
     if (!cli_parse(&command_pipeline, argc, argv, &flags, more, sizeof more / sizeof more[0], &code)) {
         return code;
     }
-    code = has_all(&a) ? run_pipelines(&a, &flags) : EXIT_BAD_INPUT;
+    code = cli_can_write("svg", a.svg) && has_all(&a) ? run_pipelines(&a, &flags) : EXIT_BAD_INPUT;
     for (int i = 0; i < 4; i++) {
         free(a.stage_times[i]);
     }

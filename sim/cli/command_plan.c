@@ -504,6 +504,9 @@ static enum exit_code run(int argc, char **argv)
     if (!cli_parse(&command_plan, argc, argv, &flags, more, sizeof more / sizeof more[0], &code)) {
         return code;
     }
+    if (!cli_can_write("galvatron", texts.galvatron) || !cli_can_write("svg", texts.svg)) {
+        return EXIT_BAD_INPUT;
+    }
     struct job job = { 0 };
     struct error error = { 0 };
     if (check_input(&flags, &texts, &error) != STATUS_OK) {

@@ -8,6 +8,7 @@
 #include "sim/base/file.h"
 #include "sim/base/json.h"
 #include "sim/base/json_write.h"
+#include "sim/base/schema.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/job.h"
 #include "sim/cli/plugins.h"
@@ -21,6 +22,7 @@ static enum exit_code run(int argc, char **argv);
 const struct cli_command command_report = {
     .name = "report",
     .out_file = "write the page into FILE, or as report.html into a folder",
+    .out_either = true,
     .usage = "SCENARIO.json|RESULT|SWEEP.db [--out report.html] [flags]",
     .summary = "one HTML file to decide by: the answer, pictures, what binds, sources, how to repeat it",
     .help =
@@ -199,26 +201,23 @@ static enum status refuse_flags(const struct call *call, const char *what, bool 
 static enum status report_text(struct call *call, const char *text, size_t length, bool is_file, struct error *error)
 {
     struct json_document *document = NULL;
-    struct json root, at;
-    const char *file = call->flags.positionals[0], *schema = "";
+    struct json root;
+    const char *file = call->flags.positionals[0];
     TRY(json_parse(&document, text, length, file, error));
     json_root(document, &root);
-    if (json_type(&root) == JSON_OBJECT && json_any_optional(&root, "schema", &at, NULL) == STATUS_OK &&
-        at.node != NULL) {
-        (void)json_as_string(&at, &schema, NULL);
-    }
+    const char *schema = schema_of(&root);
     bool result = strncmp(schema, "memwall.result/", strlen("memwall.result/")) == 0;
     bool scenario = strncmp(schema, "memwall.scenario/", strlen("memwall.scenario/")) == 0 || schema[0] == '\0';
     enum status status = STATUS_OK;
     if (result) {
         status = refuse_flags(call, "a result", false, error);
     } else if (strncmp(schema, "memwall.sweep/", strlen("memwall.sweep/")) == 0) {
-        status = json_error(&at, error,
+        status = json_error(&root, error,
                             "this is a sweep that has yet to run: memwall sweep %.200s --db FILE.db, then memwall "
                             "report FILE.db",
                             file);
     } else if (!scenario) {
-        status = json_error(&at, error,
+        status = json_error(&root, error,
                             "found \"%.64s\"; allowed are \"memwall.scenario/1\", \"memwall.result/1\" and databases "
                             "of memwall sweep",
                             schema);

@@ -1,7 +1,6 @@
 #include "sim/cli/flag_files.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -52,27 +51,6 @@ static const char *why_no_files(const char *folder)
         return "not a folder";
     }
     return access(folder, W_OK | X_OK) != 0 ? strerror(errno) : NULL;
-}
-
-enum status flag_output_file(const char *flag, const char *path, const char *example, struct error *error)
-{
-    char folder[PATH_MAX];
-    struct stat found;
-    const char *slash = strrchr(path, '/');
-    TRY(refuse_empty(flag, path, "a file", error));
-    if (snprintf(folder, sizeof folder, "%.*s", slash != NULL ? (int)(slash - path) + (slash == path) : 1,
-                 slash != NULL ? path : ".") >= (int)sizeof folder) {
-        return error_at(error, STATUS_BAD_INPUT, flag, NULL, "the path is too long");
-    }
-    if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) {
-        return error_at(error, STATUS_BAD_INPUT, flag, NULL, SHOWN " is a folder; a file is wanted, e.g. %s %.200s/%s",
-                        path, flag, path, example);
-    }
-    const char *why = why_no_files(folder);
-    if (why != NULL) {
-        return error_at(error, STATUS_BAD_INPUT, flag, NULL, "no file can be written in " SHOWN ": %s", folder, why);
-    }
-    return STATUS_OK;
 }
 
 enum status flag_scratch_folder(const char *flag, const char *path, struct error *error)

@@ -6,6 +6,7 @@
 #include "sim/base/check.h"
 #include "sim/base/json.h"
 #include "sim/base/json_write.h"
+#include "sim/base/schema.h"
 #include "sim/ir/schedule_load.h"
 #include "sim/ir/schedule_text.h"
 
@@ -577,17 +578,10 @@ static enum status read_rank(struct reader *r, const struct json *at)
 
 static enum status read_schedule(struct reader *r, const struct json *root)
 {
-    const char *schema;
     struct schedule *totals = &r->loader.totals;
-    if (json_type(root) != JSON_OBJECT) {
-        return json_error(root, r->error, "expected a schedule, found %s", json_type_word(json_type(root)));
-    }
+    TRY(schema_check(root, SCHEDULE_SCHEMA, true, r->error));
     KNOWN(root, r->error, "schema", "gpu_count", "model_flops", "samples", "tokens", "spaces", "groups", "kernels",
           "works", "matches", "buffers", "ranks");
-    TRY(json_string(root, "schema", &schema, r->error));
-    if (strcmp(schema, SCHEDULE_SCHEMA) != 0) {
-        return json_error(root, r->error, "schema is \"%.40s\", expected \"%s\"", schema, SCHEDULE_SCHEMA);
-    }
     TRY(read_u32(r, root, "gpu_count", UINT32_MAX, &totals->gpu_count));
     TRY(read_quantity(r, root, "model_flops", &totals->model_flops));
     TRY(read_quantity(r, root, "samples", &totals->samples));

@@ -34,6 +34,10 @@ void order_table_print(const struct order_table *table, struct strbuf *out);
 /* Whether it can run at all: names the wait that closes the circle. Parse has done it. */
 enum status order_table_check(const struct order_table *table, const char *file, struct error *error);
 
+/* Whether a schedule of it can run too: between two stages messages of one direction keep their order, so both must run their steps in one. STATUS_BAD_INPUT names the message that two stages wait
+ * for. The table has passed order_table_check. A bare pipeline, which has no messages, does without. */
+enum status order_table_check_transfers(const struct order_table *table, const char *file, struct error *error);
+
 /* The table as an order plug-in named `name` (borrowed), whose requests must carry `table` (order_request.table). */
 struct pipeline_order order_table_order(const struct order_table *table, const char *name);
 

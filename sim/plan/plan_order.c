@@ -89,6 +89,18 @@ static enum status adopt(struct plan *plan, struct order_table *table, struct ar
     return STATUS_OK;
 }
 
+/* The same of a table that a person wrote, in `file`. */
+static enum status adopt_given(struct plan *plan, struct order_table *table, const char *file, struct arena *arena,
+                               struct error *error)
+{
+    enum status status = order_table_check_transfers(table, file, error);
+    if (status != STATUS_OK) {
+        order_table_free(table);
+        return status;
+    }
+    return adopt(plan, table, arena, error);
+}
+
 static enum status read_file(struct plan *plan, const struct json *object, struct arena *arena, struct error *error)
 {
     static const char *const keys[] = { "name", "path" };
@@ -101,7 +113,7 @@ static enum status read_file(struct plan *plan, const struct json *object, struc
     TRY(file_read(path, STEPS_BYTES_MAX, &text, &length, error));
     enum status status = order_table_parse(&table, text, length, path, error);
     free(text);
-    return status == STATUS_OK ? adopt(plan, &table, arena, error) : status;
+    return status == STATUS_OK ? adopt_given(plan, &table, path, arena, error) : status;
 }
 
 static enum status read_steps(struct plan *plan, const struct json *object, struct arena *arena, struct error *error)
@@ -131,7 +143,7 @@ static enum status read_steps(struct plan *plan, const struct json *object, stru
         status = order_table_parse(&table, text.text != NULL ? text.text : "", text.length, json_file(object), error);
     }
     strbuf_free(&text);
-    return status == STATUS_OK ? adopt(plan, &table, arena, error) : status;
+    return status == STATUS_OK ? adopt_given(plan, &table, json_file(object), arena, error) : status;
 }
 
 /* ---- the scheduler ---- */

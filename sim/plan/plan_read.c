@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/base/schema.h"
 #include "sim/plan/order.h"
 #include "sim/plan/plan_layers.h"
 #include "sim/plan/plan_moves.h"
@@ -301,13 +302,7 @@ enum status plan_from_json(struct plan *plan, const struct model *model, const s
 {
     static const char *const keys[] = { "schema", "model",         "training", "parallel", "recompute",
                                         "plan",   "memory_policy", "detail",   "fold",     "origin" };
-    const char *schema;
+    TRY(schema_check(value, "memwall.plan/1", true, error));
     TRY(json_known_keys(value, keys, sizeof keys / sizeof keys[0], error));
-    TRY(json_string(value, "schema", &schema, error));
-    if (strcmp(schema, "memwall.plan/1") != 0) {
-        struct json at;
-        TRY(json_any(value, "schema", &at, error));
-        return json_error(&at, error, "unknown schema \"%.64s\": allowed is \"memwall.plan/1\"", schema);
-    }
     return plan_read(plan, model, value, 0, arena, error);
 }

@@ -9,6 +9,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/json_write.h"
+#include "sim/base/schema.h"
 #include "sim/plan/scenario_keys.h"
 
 enum { NODES_MAX = 1 << 16 };
@@ -29,19 +30,9 @@ __attribute__((format(printf, 2, 3))) static void note(struct scenario *scenario
 
 static enum status read_name(struct scenario *scenario, const struct json *root, struct error *error)
 {
-    const char *file = json_file(root), *slash = strrchr(file, '/'), *schema, *name;
-    struct json at;
-    TRY(json_string_or(root, "schema", "memwall.scenario/1", &schema, error));
-    if (strcmp(schema, "memwall.scenario/1") != 0) {
-        TRY(json_any(root, "schema", &at, error));
-        return json_error(&at, error, "unknown schema \"%.64s\": allowed is \"memwall.scenario/1\"", schema);
-    }
-    TRY(json_string_or(root, "name", slash != NULL ? slash + 1 : file, &name, error));
-    if (strlen(name) >= sizeof scenario->name) { /* cutting could split a character */
-        TRY(json_any_optional(root, "name", &at, error));
-        return json_error(at.node != NULL ? &at : root, error, "the name has %zu bytes: at most %zu are allowed",
-                          strlen(name), sizeof scenario->name - 1);
-    }
+    const char *file = json_file(root), *slash = strrchr(file, '/'), *name;
+    TRY(schema_check(root, "memwall.scenario/1", false, error));
+    TRY(schema_name(root, slash != NULL ? slash + 1 : file, sizeof scenario->name - 1, &name, error));
     snprintf(scenario->name, sizeof scenario->name, "%s", name);
     return STATUS_OK;
 }
@@ -165,11 +156,13 @@ static void add_notes(struct scenario *scenario)
 
 enum status scenario_from_json(struct scenario *scenario, const struct json *root, struct error *error)
 {
+    static const char *const NEEDED[] = { "model", "machine" };
     int64_t gpus = 0;
     enum status status;
     memset(scenario, 0, sizeof *scenario);
     TRY_OR_FAIL(read_name(scenario, root, error)); /* first: a file of another kind has other keys */
     TRY_OR_FAIL(scenario_known_keys(root, "", error));
+    TRY_OR_FAIL(schema_need(root, NEEDED, sizeof NEEDED / sizeof NEEDED[0], error));
     TRY_OR_FAIL(read_model(scenario, root, error));
     TRY_OR_FAIL(read_cluster(scenario, root, &gpus, error));
     TRY_OR_FAIL(read_software(scenario, root, error));

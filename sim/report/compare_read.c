@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/base/schema.h"
 #include "sim/report/compare.h"
 
 /* Beyond anything a step can be; keeps sums and ratios finite. */
@@ -20,20 +21,8 @@ static const char *const RATE_KEYS[] = {
 
 static enum status read_head(struct compare_side *side, const struct json *root, struct error *error)
 {
-    const char *schema;
     int64_t gpus;
-    struct json at;
-    if (json_type(root) != JSON_OBJECT) {
-        return json_error(root, error, "expected a result (an object), found %s", json_type_word(json_type(root)));
-    }
-    TRY(json_string(root, "schema", &schema, error));
-    if (strcmp(schema, "memwall.result/1") != 0) {
-        TRY(json_any(root, "schema", &at, error));
-        return json_error(&at, error,
-                          "found \"%.64s\"; allowed are \"memwall.result/1\" (what memwall run --json prints) and "
-                          "\"memwall.scenario/1\"",
-                          schema);
-    }
+    TRY(schema_check(root, "memwall.result/1", true, error));
     TRY(json_string_or(root, "name", "", &side->name, error));
     TRY(json_string_or(root, "executor", "sim", &side->executor, error));
     TRY(json_string_or(root, "schedule_hash", "", &side->schedule_hash, error));

@@ -3,16 +3,8 @@
 #include <stdbool.h>
 
 #include "sim/base/check.h"
+#include "sim/base/splitmix.h"
 #include "sim/report/failures.h"
-
-/* splitmix64 (Steele, Lea, Flood 2014). */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
 
 /* Uniform numbers that come in blocks of BLOCK: one of each BLOCK-th part of [0, 1), in random order. Their counts below any bound vary far less than those of independent ones, and so do the
  * times made of them. */
@@ -29,13 +21,13 @@ static double next_time(struct luck *luck, double mean)
             luck->order[i] = i;
         }
         for (uint32_t i = BLOCK; i > 1; i--) {
-            uint32_t k = (uint32_t)(next_random(&luck->state) % i), swap = luck->order[i - 1];
+            uint32_t k = (uint32_t)(splitmix_next(&luck->state) % i), swap = luck->order[i - 1];
             luck->order[i - 1] = luck->order[k];
             luck->order[k] = swap;
         }
         luck->left = BLOCK;
     }
-    double inside = (double)(next_random(&luck->state) >> 11) * 0x1p-53;
+    double inside = splitmix_unit(&luck->state);
     double uniform = (luck->order[--luck->left] + inside) / BLOCK;
     return -mean * log1p(-uniform);
 }

@@ -114,9 +114,9 @@ enum status money_compute(struct money *money, const struct money_job *job, cons
     return STATUS_OK;
 }
 
-const struct money_way *money_cheaper(const struct money *money, const char **name)
+const struct money_way *money_cheaper(const struct money *money, bool rent, bool own, const char **name)
 {
-    bool rented = money->rented.missing == 0, owned = money->owned.missing == 0;
+    bool rented = rent && money->rented.missing == 0, owned = own && money->owned.missing == 0;
     const struct money_way *way = NULL;
     if (rented && (!owned || money->rented.usd <= money->owned.usd)) {
         way = &money->rented;

@@ -113,8 +113,8 @@ void money_prices_of(struct money_prices *prices, const struct machine *machine)
 /* STATUS_BAD_INPUT: neither tokens nor days; fewer days than a step takes; more than a thousand years. What prices are missing is a result. */
 enum status money_compute(struct money *money, const struct money_job *job, const struct money_prices *prices,
                           const struct money_terms *terms, struct error *error);
-/* The cheaper way that is known; NULL: none. `name` (may be NULL) gets "rented" or "owned". */
-const struct money_way *money_cheaper(const struct money *money, const char **name);
+/* The cheaper of the ways that are known and allowed (`rent`, `own`); NULL: none. `name` (may be NULL) gets "rented" or "owned". */
+const struct money_way *money_cheaper(const struct money *money, bool rent, bool own, const char **name);
 
 /* "price.system_usd of the machine (--price-usd), --electricity" in `text`: what supplies what is missing. `as_keys`: by keys of a question instead. */
 const char *money_missing_text(uint32_t missing, bool as_keys, char *text, size_t size);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/base/schema.h"
 
 static enum status no_memory(struct error *error)
 {
@@ -32,12 +33,10 @@ enum status pipeline_profile_read(struct pipeline_profile *profile, const struct
                                   struct error *error)
 {
     static const char *const KEYS[] = { "schema", "name", "layers" };
-    static const char *const SCHEMAS[] = { "memwall.profile/1" };
     const char *name;
     struct json layers;
-    size_t schema;
+    TRY(schema_check(root, "memwall.profile/1", true, error));
     TRY(json_known_keys(root, KEYS, sizeof KEYS / sizeof KEYS[0], error));
-    TRY(json_word(root, "schema", SCHEMAS, 1, &schema, error));
     TRY(json_string_or(root, "name", "", &name, error));
     TRY(json_array(root, "layers", &layers, error));
     size_t count = json_count(&layers);

@@ -9,6 +9,7 @@
 #include "sim/base/check.h"
 #include "sim/base/json.h"
 #include "sim/base/json_write.h"
+#include "sim/base/schema.h"
 #include "sim/plan/plan_replicas.h"
 #include "strategies/planners/plan_answer.h"
 
@@ -222,16 +223,7 @@ static enum status load(struct scenario *scenario, struct json_document *documen
     struct json root;
     struct plan plan;
     json_root(document, &root);
-    if (json_type(&root) != JSON_OBJECT) {
-        return json_error(&root, error, "expected a plan (\"memwall.plan/1\"), found %s",
-                          json_type_word(json_type(&root)));
-    }
-    const char *schema;
-    TRY(json_string_or(&root, "schema", "", &schema, error));
-    if (strcmp(schema, "memwall.plan/1") != 0) {
-        return json_error(&root, error, "not a plan: its schema is \"%.64s\", a plan file has \"memwall.plan/1\"",
-                          schema);
-    }
+    TRY(schema_check(&root, "memwall.plan/1", true, error));
     TRY(check_origin(scenario, &root, error));
     TRY(plan_from_json(&plan, &scenario->model, &root, &scenario->arena, error));
     TRY(check_gpus(scenario, &plan, &root, error));

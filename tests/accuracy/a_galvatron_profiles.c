@@ -172,7 +172,7 @@ static void predict_row(struct row *row, const double *factors)
     scale(&scenario.machine.gpu, factors);
     EXPECT_INT(pieces_open(&pieces, &scenario, &error), STATUS_OK);
     EXPECT_INT(pieces_layers(pieces, 1, false, row->batch, &layers, &error), STATUS_OK);
-    const struct piece_layer *layer = &layers->of[LAYER_TRANSFORMER];
+    const struct piece_layer *layer = &layers->blocks[0];
     /* FSDP in mixed precision makes the layer's bf16 weights of its fp32 ones in every forward pass. */
     double cast = pieces_stream_s(pieces, KERNEL_ELEMENTWISE, 4 * layer->parameters, 2 * layer->parameters, 1);
     row->predicted_s = fmax(layer->forward_s + cast, layer->forward_host_s * factors[BY_HOST]);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "sim/base/splitmix.h"
+
 enum { BENCH_ROUNDS = 7 };
 
 static inline double bench_now_s(void)
@@ -33,15 +35,12 @@ static inline double bench_median(double *samples, unsigned count)
 
 static inline uint64_t bench_random(uint64_t *state)
 {
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+    return splitmix_next(state);
 }
 
 static inline double bench_unit(uint64_t *state)
 {
-    return (double)(bench_random(state) >> 11) * 0x1p-53;
+    return splitmix_unit(state);
 }
 
 /* Compiler and processor: figures without them mean nothing. */

@@ -49,7 +49,7 @@ complains 'did you mean "sim"'
 run 1 calibrate --executor sim --base toy-3gpu --out a.json
 complains 'toy-2gpu'
 run 1 calibrate --executor sim --base toy-2gpu --out "$folder"
-complains "is a folder; a file is wanted, e.g. --out $folder/machine.json"
+complains "is a folder, expected the name of a file"
 run 1 calibrate --executor sim --base toy-2gpu --out absent/a.json
 complains "no file can be written in \"absent\""
 run 1 calibrate --executor sim --base toy-2gpu --out ""

@@ -84,7 +84,7 @@ run 1 compare - -
 complains "only one of both"
 echo '{ "schema": "memwall.result/2" }' >"$folder/two.json"
 run 1 compare "$a" "$folder/two.json"
-complains 'two.json:1: \$.schema: .*allowed are "memwall.result/1"'
+complains 'two.json:1: \$.schema: .*a result of another memwall: this one reads "memwall.result/1"'
 echo '{ "schema": "memwall.result/1", "fits": true, "step_time_s": 1, "devices": [ { "space": "shed" } ] }' >"$folder/shed.json"
 run 1 compare "$folder/shed.json" "$a"
 complains 'devices\[0\].space'

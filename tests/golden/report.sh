@@ -169,6 +169,6 @@ run 1 report "$s" --sweep 1
 complains "holds a scenario: --sweep is for databases of sweeps"
 run 1 report "$s" --quick --quiet --json
 complains "needs --out FILE"
-run 3 report "$s" --quick --quiet --out "$folder/no/such/folder/page.html"
-complains "no/such/folder/page.html"
+run 1 report "$s" --quick --quiet --out "$folder/no/such/folder/page.html"
+complains "no/such/folder"
 exit $((failures > 0))

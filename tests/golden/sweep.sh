@@ -32,7 +32,7 @@ holds "Reasons, each once:"
 holds "tensor 5 .*does not divide"
 printf '%s' '{ "schema": "memwall.scenario/1", "model": "gpt2-xl" }' >"$folder/scenario.json"
 run 1 sweep "$folder/scenario.json"
-complains 'unknown schema "memwall.scenario/1"'
+complains 'this is a scenario ("memwall.scenario/1"), expected a sweep ("memwall.sweep/1"). memwall run FILE takes it'
 
 # A row is what memwall run says of its scenario.
 if command -v python3 >/dev/null; then

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/base/schema.h"
 
 /* Beyond anything a step can be; keeps sums and ratios finite. */
 #define FIGURE_MAX 1e30
@@ -170,23 +171,7 @@ static enum status read_path(struct step_result *r, const struct json *root, str
 
 static enum status read_head(struct step_result *r, const struct json *root, struct error *error)
 {
-    const char *schema;
-    struct json at;
-    if (json_type(root) != JSON_OBJECT) {
-        return json_error(root, error, "expected a result (an object), found %s", json_type_word(json_type(root)));
-    }
-    TRY(json_string(root, "schema", &schema, error));
-    if (strncmp(schema, "memwall.result/", 15) != 0) {
-        TRY(json_any(root, "schema", &at, error));
-        return json_error(&at, error, "found \"%.64s\", expected \"memwall.result/1\"", schema);
-    }
-    if (strcmp(schema, "memwall.result/1") != 0) {
-        TRY(json_any(root, "schema", &at, error));
-        return json_error(&at, error,
-                          "found \"%.64s\", a result of another memwall; this one reads \"memwall.result/1\": run the "
-                          "scenario again",
-                          schema);
-    }
+    TRY(schema_check(root, "memwall.result/1", true, error));
     TRY(json_string_or(root, "name", "", &r->name, error));
     TRY(json_string_or(root, "executor", "sim", &r->executor, error));
     TRY(json_string_or(root, "schedule_hash", "", &r->schedule_hash, error));

@@ -1,0 +1,158 @@
+#include "sim/sweep/sweep_rows.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/base/json_write.h"
+#include "sim/base/printable.h"
+#include "sim/base/units.h"
+#include "sim/report/csv.h"
+#include "sim/report/text_table.h"
+
+static const char *cell_text(sqlite3_stmt *statement, int column, char buffer[32])
+{
+    if (sqlite3_column_type(statement, column) == SQLITE_FLOAT) {
+        return text_real(sqlite3_column_double(statement, column), buffer, 32);
+    }
+    const char *text = (const char *)sqlite3_column_text(statement, column);
+    return text != NULL ? text : "";
+}
+
+static void print_json_row(sqlite3_stmt *statement, struct json_writer *w)
+{
+    jw_object(w, NULL);
+    for (int i = 0; i < sqlite3_column_count(statement); i++) {
+        const char *name = sqlite3_column_name(statement, i);
+        int type = sqlite3_column_type(statement, i);
+        /* No figure of ours is infinite, but any client may have written to the file. */
+        switch (type == SQLITE_FLOAT && !isfinite(sqlite3_column_double(statement, i)) ? SQLITE_NULL : type) {
+        case SQLITE_INTEGER: jw_int(w, name, sqlite3_column_int64(statement, i)); break;
+        case SQLITE_FLOAT: jw_real(w, name, sqlite3_column_double(statement, i)); break;
+        case SQLITE_NULL: jw_null(w, name); break;
+        default: jw_string(w, name, (const char *)sqlite3_column_text(statement, i)); break;
+        }
+    }
+    jw_end(w);
+}
+
+static void print_csv_row(sqlite3_stmt *statement, bool head, struct strbuf *out)
+{
+    char buffer[32];
+    for (int i = 0; i < sqlite3_column_count(statement); i++) {
+        strbuf_append(out, i > 0 ? "," : "");
+        csv_text(out, head ? sqlite3_column_name(statement, i) : cell_text(statement, i, buffer));
+    }
+    strbuf_char(out, '\n');
+}
+
+/* The columns that a terminal has room for: the axes (all before "version") and a few figures. */
+static bool is_for_terminal(sqlite3_stmt *statement, int column)
+{
+    static const char *const few[] = { "step_time_s", "tokens_per_s", "mfu", "peak_bytes", "status" };
+    const char *name = sqlite3_column_name(statement, column);
+    int axes = 0;
+    while (axes < sqlite3_column_count(statement) && strcmp(sqlite3_column_name(statement, axes), "version") != 0) {
+        axes++;
+    }
+    if (column < axes) {
+        return column >= 1 && column <= TABLE_COLUMNS_MAX - 5; /* without "point" */
+    }
+    for (size_t i = 0; i < sizeof few / sizeof few[0]; i++) {
+        if (strcmp(name, few[i]) == 0) {
+            return true;
+        }
+    }
+    return axes == 0 && strcmp(name, "hash") == 0;
+}
+
+static void text_cells(sqlite3_stmt *statement, bool head, struct text_table *table)
+{
+    char buffer[32];
+    for (int i = 0; i < sqlite3_column_count(statement); i++) {
+        const char *name = sqlite3_column_name(statement, i);
+        bool is_null = !head && sqlite3_column_type(statement, i) == SQLITE_NULL;
+        if (!is_for_terminal(statement, i)) {
+            continue;
+        }
+        if (head) {
+            text_table_cell(table, "%s",
+                            strcmp(name, "step_time_s") == 0    ? "step"
+                            : strcmp(name, "tokens_per_s") == 0 ? "tokens/s"
+                            : strcmp(name, "peak_bytes") == 0   ? "peak"
+                                                                : name);
+        } else if (is_null) {
+            text_table_cell(table, "-");
+        } else if (strcmp(name, "step_time_s") == 0) {
+            text_table_cell(table, "%s",
+                            text_time_ps(ps_nearest_s(sqlite3_column_double(statement, i)), buffer, sizeof buffer));
+        } else if (strcmp(name, "peak_bytes") == 0) {
+            text_table_cell(table, "%s", text_bytes(sqlite3_column_double(statement, i), buffer, sizeof buffer));
+        } else if (sqlite3_column_type(statement, i) == SQLITE_FLOAT) {
+            text_table_number(table, sqlite3_column_double(statement, i), 4);
+        } else {
+            text_table_cell(table, "%.40s", cell_text(statement, i, buffer));
+        }
+    }
+}
+
+/* Why rows did not run, each reason once: under the table, whose columns are too narrow for it. */
+static void add_reason(sqlite3_stmt *statement, struct strbuf *reasons)
+{
+    enum { ENOUGH_BYTES = 4096 };
+    char line[1024];
+    for (int i = 0; i < sqlite3_column_count(statement); i++) {
+        const char *text = (const char *)sqlite3_column_text(statement, i);
+        if (strcmp(sqlite3_column_name(statement, i), "reason") != 0 || text == NULL || text[0] == '\0') {
+            continue;
+        }
+        snprintf(line, sizeof line - 1, "  %s", text);
+        make_printable(line, true);
+        (void)strcat(line, "\n");
+        if (reasons->length < ENOUGH_BYTES && (reasons->text == NULL || strstr(reasons->text, line) == NULL)) {
+            strbuf_append(reasons, line);
+        }
+    }
+}
+
+int sweep_rows_print(sqlite3_stmt *statement, enum sweep_format format, struct strbuf *out, uint64_t *rows)
+{
+    struct json_writer w = { .out = out };
+    struct text_table table = { 0 };
+    struct strbuf reasons = { 0 };
+    int code;
+    *rows = 0;
+    for (int i = 0; i < sqlite3_column_count(statement); i++) {
+        table.right |= is_for_terminal(statement, i) ? 1u << table.column_count : 0;
+        table.column_count += is_for_terminal(statement, i);
+    }
+    if (format == SWEEP_JSON) {
+        jw_array(&w, NULL);
+    } else if (format == SWEEP_CSV) {
+        print_csv_row(statement, true, out);
+    } else {
+        text_cells(statement, true, &table);
+    }
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+        ++*rows;
+        if (format == SWEEP_JSON) {
+            print_json_row(statement, &w);
+        } else if (format == SWEEP_CSV) {
+            print_csv_row(statement, false, out);
+        } else {
+            text_cells(statement, false, &table);
+            add_reason(statement, &reasons);
+        }
+    }
+    if (format == SWEEP_JSON) {
+        jw_end(&w);
+    } else if (format == SWEEP_TEXT && *rows > 0) {
+        text_table_print(&table, 2, true, out);
+        strbuf_append(out, reasons.length > 0 ? "\nReasons, each once:\n" : "");
+        strbuf_append(out, reasons.length > 0 ? reasons.text : "");
+    }
+    out->failed = out->failed || table.failed || reasons.failed;
+    strbuf_free(&reasons);
+    text_table_free(&table);
+    return code;
+}
