@@ -14,6 +14,7 @@
 #include "sim/base/json.h"
 #include "sim/base/json_scan.h"
 #include "sim/base/json_write.h"
+#include "sim/base/printable.h"
 #include "validate/calibrate/draft_print.h"
 
 enum { BASES_MAX = 6, PATH_BYTES = 256, KEY_BYTES = 128 };
@@ -395,8 +396,8 @@ enum status draft_check_name(const char *name, struct error *error)
     }
     for (size_t at = 0; at < length;) {
         const unsigned char *byte = (const unsigned char *)name + at;
-        unsigned bytes = *byte < 0x80 ? 1 : json_utf8_bytes(name, length, at);
-        bool control = *byte < 0x20 || *byte == 0x7f || (*byte == 0xc2 && byte[1] < 0xa0); /* C0, DEL, C1 */
+        unsigned bytes = *byte < 0x80 ? 1 : utf8_bytes(name, length, at);
+        bool control = is_control(name + at) || *byte == '\t' || *byte == '\n';
         if (bytes == 0 || control) {
             return error_set(error, STATUS_BAD_INPUT,
                              "a machine's name must be UTF-8 text without control characters; its byte %zu is 0x%02x%s",
