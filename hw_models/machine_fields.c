@@ -72,6 +72,7 @@ static const struct field FIELDS[] = {
     BOOL_OR("gpu", "on_host", gpu.on_host, 0.0),
     TEXT_OR("host", "cpu", cpu),
     REAL("host", "pageable_GBps", pageable_bytes_per_s, 1e-3, 1e5, 1e9),
+    REAL_OR("host", "first_touch_GBps", first_touch_bytes_per_s, 1e-3, 1e5, 1e9, 3.29),
     REAL("host", "adam_Gparameters_per_s_core", cpu_adam_parameters_per_s_core, 1e-6, 1e3, 1e9),
     REAL_OR("host", "cores_together", cores_together, 0.1, 1, 1.0, 1.0),
     REAL_OR("latency", "kernel_launch_us", kernel_launch_host_s, 0.0, 1e6, 1e-6, 5.0),

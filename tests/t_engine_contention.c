@@ -147,6 +147,42 @@ static void test_dram(void)
     end(&bench);
 }
 
+/* One copy down, pageable, into `block` bytes that it allocates (0: that are there): its bytes a second. */
+static double down_rate(uint64_t block, bool pageable, double first_touch)
+{
+    struct bench bench = { 0 };
+    uint32_t gpu = 0;
+    double rate = 0;
+    begin(&bench, hand_dgx_a100, 1);
+    bench.made.machine.first_touch_bytes_per_s = first_touch;
+    add_rank(&bench, &gpu, 1);
+    uint32_t op = add_copy(&bench, OP_COPY_D2H, 1e9, pageable);
+    if (block > 0) {
+        uint32_t buffer =
+            builder_buffer(bench.b, bench.host[0], block, 1, BUFFER_ACTIVATION, 0, builder_label(bench.b, "saved"));
+        builder_acquire(bench.b, buffer);
+        add_copy(&bench, OP_COPY_H2D, 1e9, pageable);
+        builder_depends(bench.b, op);
+        builder_release(bench.b, buffer);
+    }
+    if (simulate(&bench)) {
+        rate = rate_of(&bench, op, 1e9);
+    }
+    end(&bench);
+    return rate;
+}
+
+/* The core that copies into new pageable memory makes its pages before: rates in series. Not into small blocks, which come back from the heap, not where the memory is there or page-locked. */
+static void test_new_pages(void)
+{
+    EXPECT_REAL(down_rate(1000000000, true, 3e9), 1 / (1 / 9e9 + 1 / 3e9), 1e-6);
+    EXPECT_REAL(down_rate(32 << 20, true, 3e9), 1 / (1 / 9e9 + 1 / 3e9), 1e-6);
+    EXPECT_REAL(down_rate((32 << 20) - 1, true, 3e9), 9e9, 1e-6);
+    EXPECT_REAL(down_rate(0, true, 3e9), 9e9, 1e-6);
+    EXPECT_REAL(down_rate(1000000000, false, 3e9), down_rate(0, false, 3e9), 0);
+    EXPECT_REAL(down_rate(1000000000, true, 0), 9e9, 1e-6);
+}
+
 static struct kernel gemm(uint64_t m, uint64_t n, uint64_t k)
 {
     return (struct kernel){ .kernel_class = KERNEL_GEMM,
@@ -324,5 +360,6 @@ static void test_pairs(void)
     end(&bench);
 }
 
-TEST_MAIN(TEST(test_both_directions), TEST(test_shared_uplinks), TEST(test_dram), TEST(test_collective_beside_copies),
-          TEST(test_kernel_beside_collective), TEST(test_wave_slowdown), TEST(test_pairs))
+TEST_MAIN(TEST(test_both_directions), TEST(test_shared_uplinks), TEST(test_dram), TEST(test_new_pages),
+          TEST(test_collective_beside_copies), TEST(test_kernel_beside_collective), TEST(test_wave_slowdown),
+          TEST(test_pairs))

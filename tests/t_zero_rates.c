@@ -121,8 +121,10 @@ static void test_tutorial(void)
     print_phase("gradients", 1.11, 1.16, got.gradients);
     print_phase("step", 6.22, 6.48, got.step);
     print_phase("iteration", 25.68, 26.76, got.iteration);
-    /* Wanted is the iteration. In the forward the log spends 2.4 s more: each step DeepSpeed saves 4.2 GB of activations into newly allocated host memory, whose pages the kernel makes
-     * at their first touch; that is not modelled. The gradients' pass runs at Adam's rate here, in truth at the memory's. */
+    /* Wanted is the iteration. In the forward 4.2 GB of activations are saved into newly allocated host memory, whose pages the kernel makes at their first touch: 1.3 s of it at the rate that
+     * host.first_touch_GBps takes from another Volta machine, and the 1.1 s that are still missing may be DGX-2's slower faults. The gradients' pass runs at Adam's rate here, in truth at
+     * the memory's. */
+    EXPECT_REAL(got.forward, (6.08 + 6.38) / 2, 0.2);
     EXPECT_REAL(got.iteration, (25.68 + 26.76) / 2, 0.2);
     EXPECT_REAL(got.backward, (11.77 + 12.64) / 2, 0.2);
     EXPECT_REAL(got.step, (6.22 + 6.48) / 2, 0.2);

@@ -71,8 +71,9 @@ enum status cost_of_collective(struct cost_builder *b, enum opcode opcode, const
 enum status cost_of_pair(struct cost_builder *b, const struct sched_work *work, uint32_t group, struct op_cost *cost);
 enum status cost_of_host_optimizer(struct cost_builder *b, const struct sched_work *work, uint32_t rank,
                                    struct op_cost *cost);
+/* `fresh`: into a block of host memory that is new, whose pages the copying core makes. */
 enum status cost_of_host_copy(struct cost_builder *b, const struct sched_work *work, uint32_t rank, bool to_device,
-                              struct op_cost *cost);
+                              bool fresh, struct op_cost *cost);
 enum status cost_of_peer_copy(struct cost_builder *b, const struct sched_work *work, uint32_t rank, uint32_t peer_gpu,
                               bool to_peer, struct op_cost *cost);
 enum status cost_of_storage(struct cost_builder *b, const struct sched_work *work, uint32_t rank, bool read,

@@ -68,8 +68,22 @@ static enum status add_port(struct cost_builder *b, struct endpoint from, struct
     return STATUS_OK;
 }
 
+/* The core that copies into a new block makes its pages first. Returns the copy's rate with that. */
+static double make_pages(struct cost_builder *b, uint32_t gpu, double bytes, bool phantom, double rate)
+{
+    if (!(b->cluster->machine->first_touch_bytes_per_s > 0)) {
+        return rate;
+    }
+    double each_s = 1 / b->cluster->machine->first_touch_bytes_per_s;
+    uint32_t cores = cluster_cores(b->cluster, node_of(b, gpu), cluster_gpu_socket(b->cluster, gpu));
+    if (!phantom || cost_uses(b, cores)) {
+        cost_amount(b, cores, each_s * bytes);
+    }
+    return 1 / (1 / rate + each_s);
+}
+
 enum status cost_of_host_copy(struct cost_builder *b, const struct sched_work *work, uint32_t rank, bool to_device,
-                              struct op_cost *cost)
+                              bool fresh, struct op_cost *cost)
 {
     const struct sched_rank *at = &b->schedule->ranks[rank];
     const uint32_t *devices = b->schedule->devices + at->first_device;
@@ -84,6 +98,10 @@ enum status cost_of_host_copy(struct cost_builder *b, const struct sched_work *w
         struct route route;
         TRY(add_route(b, to_device ? host : gpu, to_device ? gpu : host, work->pageable, work->bytes, i != 0,
                       i == 0 ? &own : &route));
+        struct route *way = i == 0 ? &own : &route;
+        if (fresh) {
+            way->rate_cap_bytes_per_s = make_pages(b, devices[i], work->bytes, i != 0, way->rate_cap_bytes_per_s);
+        }
         if (i == 0) {
             TRY(add_port(b, to_device ? host : gpu, to_device ? gpu : host, rank, work->bytes));
         }

@@ -9,6 +9,9 @@
 #include "sim/base/units.h"
 #include "sim/engine/cost_internal.h"
 
+/* Opcodes of a key for what one opcode does in two ways: peer copies by their direction, copies into new memory. */
+enum { KEY_FROM_PEER = OPCODE_COUNT, KEY_TO_PEER, KEY_FRESH };
+
 /* What a record depends on. Fields that do not matter for a kind are SCHED_NONE. */
 struct cost_key {
     uint32_t work, opcode, rank, other;
@@ -208,6 +211,22 @@ static enum status find_peer(struct cost_builder *b, uint32_t op_index, uint32_t
                      sched_op_text(s, op_index, text, sizeof text));
 }
 
+/* Blocks from this size on come from the kernel anew and go back when they are freed, whatever was freed before (mallopt(3): the largest that M_MMAP_THRESHOLD grows to by itself). */
+#define NEW_BLOCK_BYTES (32u << 20)
+
+/* A copy down into pageable memory that it allocates itself. Devices on the host copy within pools. */
+static bool is_fresh(const struct cost_builder *b, const struct sched_op *op)
+{
+    const struct schedule *s = b->schedule;
+    const uint32_t *acquired = sched_acquires(s, op);
+    bool fresh = false;
+    for (uint32_t i = 0; i < op->acquire_count; i++) {
+        const struct sched_buffer *buffer = &s->buffers[acquired[i]];
+        fresh = fresh || (s->spaces[buffer->space].kind == SPACE_HOST && buffer->bytes >= NEW_BLOCK_BYTES);
+    }
+    return fresh && op->opcode == OP_COPY_D2H && s->works[op->work].pageable && !b->cluster->machine->gpu.on_host;
+}
+
 static enum status key_of(struct cost_builder *b, uint32_t op_index, struct cost_key *key, bool *to_peer)
 {
     const struct schedule *s = b->schedule;
@@ -233,10 +252,11 @@ static enum status key_of(struct cost_builder *b, uint32_t op_index, struct cost
     key->rank = rank;
     key->opcode = op->opcode;
     if (op->opcode != OP_COPY_P2P) {
+        key->opcode = b->cluster != NULL && is_fresh(b, op) ? KEY_FRESH : op->opcode;
         return check_host_space(b, op_index, rank);
     }
     TRY(find_peer(b, op_index, rank, &key->other, to_peer));
-    key->opcode = *to_peer ? OPCODE_COUNT + 1 : OPCODE_COUNT;
+    key->opcode = *to_peer ? KEY_TO_PEER : KEY_FROM_PEER;
     return STATUS_OK;
 }
 
@@ -289,7 +309,8 @@ static enum status make_transfer(struct cost_builder *b, const struct cost_key *
     case OP_SEND:
     case OP_RECV: return cost_of_pair(b, work, key->other, cost);
     case OP_COPY_H2D:
-    case OP_COPY_D2H: return cost_of_host_copy(b, work, key->rank, opcode == OP_COPY_H2D, cost);
+    case OP_COPY_D2H:
+        return cost_of_host_copy(b, work, key->rank, opcode == OP_COPY_H2D, key->opcode == KEY_FRESH, cost);
     case OP_STORAGE_READ:
     case OP_STORAGE_WRITE: return cost_of_storage(b, work, key->rank, opcode == OP_STORAGE_READ, cost);
     default: return cost_of_peer_copy(b, work, key->rank, key->other, to_peer, cost);

@@ -203,8 +203,9 @@ static void set_host_absences(struct draft *draft)
     for (size_t i = 0; i < sizeof ZERO / sizeof ZERO[0]; i++) {
         draft_number(draft, ZERO[i], 0, 0, NONE, false);
     }
-    static const char *const LEFT[] = { "gpu.pcie_peer",      "gpu.peak_TFLOPS.fp8",      "gpu.peak_TFLOPS.tf32",
-                                        "network.efficiency", "nccl.in_switch_reduction", "network.latency_us" };
+    static const char *const LEFT[] = { "gpu.pcie_peer",        "gpu.peak_TFLOPS.fp8",      "gpu.peak_TFLOPS.tf32",
+                                        "network.efficiency",   "nccl.in_switch_reduction", "network.latency_us",
+                                        "host.first_touch_GBps" };
     for (size_t i = 0; i < sizeof LEFT / sizeof LEFT[0]; i++) {
         draft_source(draft, LEFT[i], "threads have none: the loader's default", true);
     }
