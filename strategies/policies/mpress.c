@@ -1,6 +1,8 @@
 /* The policy `mpress`: carries out plan.moves (sim/plan/plan_moves.h). The mechanisms are MPress's (HPCA 2023: recomputation, swap to the host, device-to-device swap in stripes over several
  * links); what is read of them in public is the abstract, so the rules of when and how are ours. `memwall plan --planner mpress` finds the moves.
  *
+ * Under asynchronous orders activations move as passes go, in every step of the stream; optimizer states visit for each update; older weight versions stay on the device.
+ *
  * One device a stage, or unfolded ranks: then every copy is an op of its own rank, on the links that it takes. ZeRO is not combined with it: MPress is compared with it. */
 #include "strategies/policies/activation_kit.h"
 #include "strategies/policies/mpress_states.h"

@@ -180,6 +180,16 @@ done
 said=$(sed -n 's/^ *"step_time_s": \([^,]*\),*$/\1/p' "$folder/out" | head -1)
 run 0 run "$m" --plan "$folder/mpress.json" --json --quiet
 holds "\"step_time_s\": $said"
+for order in pipedream pipedream-2bw; do # without a flush: the settled step
+    run 0 plan "$m" --planner mpress --budget-gib 2.3 --set parallel.pipeline_order=$order --out "$folder/mpress.json" --json --quiet
+    holds "\"name\": \"$order\""
+    holds '"to": "devices"'
+    said=$(sed -n 's/^ *"step_time_s": \([^,]*\),*$/\1/p' "$folder/out" | head -1)
+    run 0 run "$m" --plan "$folder/mpress.json" --json --quiet
+    holds "\"step_time_s\": $said"
+done
+run 1 plan "$m" --planner mpress --set parallel.pipeline_order=dualpipe --set parallel.pipeline=8
+complains 'with a flush ("1f1b") or without ("pipedream", "pipedream-2bw")'
 run 2 plan "$m" --planner mpress --budget-gib 0.4 --quiet
 holds "the best found"
 run 1 plan "$m" --planner mpress --variant allow=nothing
