@@ -45,7 +45,8 @@ static double brute(const struct dapple_request *request, struct pipeline_stage 
         for (uint32_t r = last ? left : 1; r <= left; r++) {
             stages[placed] = (struct pipeline_stage){ first, count, r };
             const struct pipeline_split split = { stages, placed + 1 };
-            if (request->replicas > 0 && r != request->replicas) {
+            if ((request->replicas > 0 && r != request->replicas) ||
+                (request->shared > 0 && request->shared % r != 0)) {
                 continue;
             }
             best = fmin(best, last       ? dapple_length(request, &split).length_s
@@ -80,6 +81,7 @@ static void test_brute_force(void)
                                           .transfer_bytes_per_s = (double)(1 + test_below(&state, 60)),
                                           .reduce_bytes_per_s = (double)(1 + test_below(&state, 60)) };
         request.replicas = i % 5 == 0 && request.workers % 2 == 0 ? 2 : 0;
+        request.shared = i % 7 == 0 ? 1 + (uint32_t)test_below(&state, 12) : 0;
         struct dapple_answer answer = searched(&request, &arena);
         double best = brute(&request, stages, 0, 0, request.workers);
         EXPECT_INT(answer.found, best < DBL_MAX);

@@ -74,6 +74,7 @@ static double brute(const struct pipedream_request *request, uint32_t first, uin
             double slowest = fmax(reached, pipedream_stage_s(request, &stage));
             double stashed = ceil((double)(left - r) / r) * (sum.activation_bytes + sum.parameter_bytes);
             if ((request->replicas > 0 && r != request->replicas) ||
+                (request->shared > 0 && request->shared % r != 0) ||
                 (request->memory_bytes > 0 && stashed > request->memory_bytes)) {
                 continue;
             }
@@ -102,6 +103,7 @@ static void test_brute_force(void)
         request.memory_bytes = i % 2 == 0 ? 0 : (double)(50 + test_below(&state, 400));
         request.compression = i % 3 == 0 ? (double)(1 + test_below(&state, 3)) : 0;
         request.replicas = i % 5 == 0 && request.workers % 2 == 0 ? 2 : 0;
+        request.shared = i % 7 == 0 ? 1 + (uint32_t)test_below(&state, 12) : 0;
         struct pipedream_answer answer = searched(&request, &arena);
         double best = brute(&request, 0, request.workers, 0);
         EXPECT_INT(answer.found, best < DBL_MAX);

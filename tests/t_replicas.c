@@ -9,6 +9,7 @@
 #include "sim/plan/bare_pipeline.h"
 #include "sim/plan/plan_replicas.h"
 #include "strategies/planners/dapple_search.h"
+#include "strategies/planners/plan_answer.h"
 #include "strategies/planners/pipedream_search.h"
 #include "tests/lower_run.h"
 
@@ -233,7 +234,11 @@ static void test_cut_makespan(void)
         EXPECT_INT(bare_pipeline_measure(&request, &schedule, &timeline, &result, &error), STATUS_OK);
         EXPECT_REAL(result.makespan, 3.0 * (m + p - 1), 1e-12);
         const struct pipeline_profile profile = { "chain", layers, p };
-        const struct dapple_request asked = { &profile, 1, m, 1e9, 1e9, 0, 0 };
+        const struct dapple_request asked = { .profile = &profile,
+                                              .workers = 1,
+                                              .micro_batches = m,
+                                              .transfer_bytes_per_s = 1e9,
+                                              .reduce_bytes_per_s = 1e9 };
         const struct pipeline_split split = { stages, p };
         EXPECT_REAL(dapple_length(&asked, &split).length_s, 3.0 * (m - 1) + total, 1e-12);
         EXPECT(result.makespan <= dapple_length(&asked, &split).length_s * (1 + 1e-12));
@@ -517,6 +522,60 @@ static void test_hash(void)
     run_free(&other);
 }
 
+/* What the planners choose where stages may differ (7 layers with large ends on 8 GPUs) runs as they simulated it, through a plan file. */
+static void test_planners(void)
+{
+    static const char *const names[] = { "pipedream", "dapple" };
+    for (int i = 0; i < 2; i++) {
+        struct run loaded;
+        struct error error = { 0 };
+        const struct planner *planner = planner_find(names[i], &error);
+        double budget = 30e9;
+        struct planner_request request = { .budgets_bytes = &budget, .budget_count = 1, .top = 3, .threads = 1 };
+        struct planner_answer answer = { 0 };
+        run_format(
+            &loaded,
+            "{\"schema\":\"memwall.scenario/"
+            "1\",\"name\":\"planned\",\"model\":{\"family\":\"gpt\",\"layers\":7,\"hidden\":"
+            "1024,\"heads\":16,\"ffn\":4096,\"vocab\":50257,\"max_sequence\":512,\"tied_head\":false},\"machine\":"
+            "\"dgx1-v100-32gb\",\"training\":{\"micro_batch\":4,\"global_batch\":96}}");
+        request.scenario = &loaded.scenario;
+        parameters_defaults(planner->parameters, planner->parameter_count, &request.parameters);
+        EXPECT_INT(planner_search(planner, &request, &answer, &error), STATUS_OK);
+        uint32_t own = 0;
+        for (uint32_t k = 0; k <= answer.results[0].runner_up_count; k++) {
+            const struct planner_choice *choice =
+                k == 0 ? &answer.results[0].best : &answer.results[0].runners_up[k - 1];
+            if (choice->plan.stage_replicas == NULL) {
+                continue;
+            }
+            own++;
+            EXPECT_INT(plan_gpus(&choice->plan), 8);
+            EXPECT_INT(choice->plan.replica_sharing, i == 0 ? SHARING_DEAL : SHARING_CUT);
+            struct lower_request lower = { .model = &loaded.scenario.model,
+                                           .cluster = &loaded.scenario.cluster,
+                                           .software = &loaded.scenario.software,
+                                           .plan = &choice->plan,
+                                           .order = plan_order(&choice->plan, &error),
+                                           .policy = registry_policy(choice->plan.policy, &error) };
+            const struct exec_options options = { .cluster = &loaded.scenario.cluster,
+                                                  .software = &loaded.scenario.software,
+                                                  .audit = true };
+            struct schedule schedule;
+            struct timeline timeline;
+            EXPECT_INT(lower_schedule(&lower, &schedule, &error), STATUS_OK);
+            EXPECT_INT(exec_sim.run(&schedule, &options, &timeline, &error), STATUS_OK);
+            const struct step_window window = timeline_step(&schedule, &timeline);
+            EXPECT_REAL(s_from_ps(window.to_ps - window.from_ps), choice->simulated.step_time_s, 1e-12);
+            timeline_free(&timeline);
+            schedule_free(&schedule);
+        }
+        EXPECT_INT(own, 1);
+        planner_answer_free(&answer);
+        run_free(&loaded);
+    }
+}
+
 static void expect_refused(const char *training, const char *parallel, const char *more, const char *path,
                            const char *part)
 {
@@ -570,4 +629,4 @@ static void test_refusals(void)
 }
 
 TEST_MAIN(TEST(test_period), TEST(test_planner_time), TEST(test_cut_makespan), TEST(test_equal_replicas),
-          TEST(test_traffic), TEST(test_step_time), TEST(test_hash), TEST(test_refusals))
+          TEST(test_traffic), TEST(test_step_time), TEST(test_hash), TEST(test_planners), TEST(test_refusals))

@@ -1,4 +1,6 @@
 /* Both ends of a step: clearing gradients, the gradient norm, the optimizer, ZeRO's gather of new weights. */
+#include <math.h>
+
 #include "sim/plan/lower_internal.h"
 
 static uint32_t kernel_op(struct lowering *l, const struct kernel *kernel, enum op_phase phase)
@@ -121,21 +123,27 @@ static uint32_t gradient_norm(struct lowering *l)
     return op;
 }
 
-uint32_t lower_device_optimizer(struct lowering *l, uint32_t after_op)
+uint32_t lower_device_optimizer_of(struct lowering *l, double parameters, uint32_t after_op)
 {
     const struct software *software = l->request->software;
-    double parameters = owned_parameters(l);
-    double state = parameters * (software->master_bytes + software->moments_bytes);
+    double state = parameters * (software->master_bytes + software->moments_bytes), owned = owned_parameters(l);
     struct kernel adam =
         kernel_of_traffic(KERNEL_OPTIMIZER, state + parameters * software->gradient_bytes,
                           state + parameters * dtype_bytes(l->request->plan->precision), software->optimizer_launches);
     /* two moments, bias corrections, square root, division, weight decay; the bytes take longer on every GPU, and MFU counts products only */
     adam.flops = 14 * parameters;
     if (!software->fused_optimizer) {
-        adam.launches *= l->rank->layer_count * 12; /* one series of launches a parameter tensor: 12 tensors a layer */
+        /* one series of launches a parameter tensor: 12 tensors a layer, of a part of the parameters that part of them */
+        double tensors = 12.0 * l->rank->layer_count * (owned > 0 ? fmin(parameters / owned, 1) : 1);
+        adam.launches *= (uint32_t)fmax(1, ceil(tensors - 1e-6)); /* sums of the parts may be some roundings off */
     }
     lower_next_depends(l, after_op);
     return kernel_op(l, &adam, PHASE_OPTIMIZER);
+}
+
+uint32_t lower_device_optimizer(struct lowering *l, uint32_t after_op)
+{
+    return lower_device_optimizer_of(l, owned_parameters(l), after_op);
 }
 
 uint32_t lower_device_stream(struct lowering *l, double bytes_read, double bytes_written, enum op_phase phase,
