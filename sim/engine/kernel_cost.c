@@ -67,7 +67,16 @@ static const double *gemm_constants(const struct machine_gpu *gpu, enum dtype dt
     return constants;
 }
 
-static void gemm_cost(const struct machine_gpu *gpu, const struct kernel *kernel, struct kernel_cost *cost)
+/* Rate of the main loop against the sustained one, on the mean over `load`. */
+static double boost_over(const double *constants, const struct kernel_load *load)
+{
+    double boosted = (constants[GEMM_BOOST_S] - load->from_s) / (load->to_s - load->from_s);
+    return 1 + (constants[GEMM_BOOST] - 1) * fmin(1, fmax(0, boosted));
+}
+
+/* `load` NULL: sustained. */
+static void gemm_cost(const struct machine_gpu *gpu, const struct kernel *kernel, const struct kernel_load *load,
+                      struct kernel_cost *cost)
 {
     double peak;
     const double *c = gemm_constants(gpu, (enum dtype)kernel->dtype, &peak);
@@ -76,7 +85,7 @@ static void gemm_cost(const struct machine_gpu *gpu, const struct kernel *kernel
     double layout = kernel->layout == GEMM_TN ? c[GEMM_TN_FACTOR] : kernel->layout == GEMM_NT ? c[GEMM_NT_FACTOR] : 1;
     double traffic = kernel->bytes_written * (kernel->flags & KERNEL_FLAG_ACCUMULATE ? 2 : 1);
     double output_s_per_element = c[GEMM_OUTPUT_EXPOSED] * traffic / (batch * m * n) / gpu->hbm_bytes_per_s;
-    double sm_rate = c[GEMM_SM_EFFICIENCY] * peak / sms;
+    double sm_rate = c[GEMM_SM_EFFICIENCY] * (load != NULL ? boost_over(c, load) : 1) * peak / sms;
     double best_s = INFINITY, best_tiles = 1;
     for (size_t t = 0; t < COUNT(GEMM_TILES); t++) {
         double area = GEMM_TILES[t].m * GEMM_TILES[t].n;
@@ -95,9 +104,6 @@ static void gemm_cost(const struct machine_gpu *gpu, const struct kernel *kernel
         }
     }
     best_s = (best_s + c[GEMM_INPUT_EXPOSED] * kernel->bytes_read / gpu->hbm_bytes_per_s) * layout;
-    if (c[GEMM_BOOST_S] > 0) {
-        best_s /= 1 + (c[GEMM_BOOST] - 1) * c[GEMM_BOOST_S] / (c[GEMM_BOOST_S] + best_s);
-    }
     cost->flop_s = best_s;
     cost->memory_s = (kernel->bytes_read + kernel->bytes_written) / gpu->hbm_bytes_per_s;
     cost->floor_s = kernel->launches * c[GEMM_FLOOR_S];
@@ -157,13 +163,14 @@ static void stream_cost(const struct machine_gpu *gpu, const struct kernel *kern
     cost->tiles = fmax(1, bytes / launches / STREAM_BLOCK_BYTES);
 }
 
-void kernel_cost(const struct machine_gpu *gpu, const struct kernel *kernel, struct kernel_cost *cost)
+static void cost_of(const struct machine_gpu *gpu, const struct kernel *kernel, const struct kernel_load *load,
+                    struct kernel_cost *cost)
 {
     CHECK(kernel->launches >= 1 && kernel->kernel_class < KERNEL_CLASS_COUNT && kernel->dtype < DTYPE_COUNT);
     CHECK(kernel->flops >= 0 && kernel->bytes_read >= 0 && kernel->bytes_written >= 0);
     CHECK(gpu->hbm_bytes_per_s > 0 && gpu->sm_count > 0);
     switch ((enum kernel_class)kernel->kernel_class) {
-    case KERNEL_GEMM: gemm_cost(gpu, kernel, cost); break;
+    case KERNEL_GEMM: gemm_cost(gpu, kernel, load, cost); break;
     case KERNEL_ATTENTION_FORWARD:
     case KERNEL_ATTENTION_BACKWARD: attention_cost(gpu, kernel, cost); break;
     case KERNEL_ELEMENTWISE:
@@ -177,4 +184,16 @@ void kernel_cost(const struct machine_gpu *gpu, const struct kernel *kernel, str
     cost->hbm_bytes = kernel->bytes_read + kernel->bytes_written;
     cost->sm_fraction = fmin(1, cost->tiles / gpu->sm_count);
     cost->alone_s = fmax(cost->alone_s, 1e-9); /* no work at all still takes its turn */
+}
+
+void kernel_cost(const struct machine_gpu *gpu, const struct kernel *kernel, struct kernel_cost *cost)
+{
+    cost_of(gpu, kernel, NULL, cost);
+}
+
+void kernel_cost_from_rest(const struct machine_gpu *gpu, const struct kernel *kernel, struct kernel_load load,
+                           struct kernel_cost *cost)
+{
+    CHECK(load.from_s >= 0 && load.to_s > load.from_s);
+    cost_of(gpu, kernel, &load, cost);
 }

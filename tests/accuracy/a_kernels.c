@@ -21,6 +21,7 @@ enum { ROWS_MAX = 1024 };
 struct row {
     struct kernel kernel;
     double measured_s;
+    struct kernel_load load; /* 0, 0: unknown */
     bool left_out;
     bool wide; /* output in fp32 */
     char name[160];
@@ -65,13 +66,15 @@ static struct score score(const char *set, const struct machine_gpu *gpu, const 
     size_t used = 0, worst_row = 0;
     for (size_t i = 0; i < count; i++) {
         if (subset & (rows[i].left_out ? LEFT_OUT : FITTED)) {
-            struct kernel_cost cost;
-            kernel_cost(gpu, &rows[i].kernel, &cost);
-            double error = cost.alone_s / rows[i].measured_s - 1;
+            const struct point point = { .kind = POINT_KERNEL,
+                                         .kernel = rows[i].kernel,
+                                         .load_from_s = rows[i].load.from_s,
+                                         .load_to_s = rows[i].load.to_s };
+            double model_s = fit_kernel_s(gpu, &point), error = model_s / rows[i].measured_s - 1;
             sum += fabs(error);
             sum_signed += error;
             time += rows[i].measured_s;
-            time_off += fabs(cost.alone_s - rows[i].measured_s);
+            time_off += fabs(model_s - rows[i].measured_s);
             used++;
             if (fabs(error) > worst) {
                 worst = fabs(error);
@@ -109,6 +112,7 @@ static size_t measured(const char *system, enum kernel_class kernel_class)
     for (size_t i = 0; i < count; i++) {
         rows[i] = (struct row){ .kernel = read[i].kernel,
                                 .measured_s = read[i].measured_s,
+                                .load = read[i].load,
                                 .wide = strstr(read[i].key, "out_dtype=fp32") != NULL };
         name_row(&rows[i]);
     }
@@ -126,7 +130,10 @@ static size_t published(const char *machine, enum dtype dtype)
     EXPECT_INT(points_load(&points, path, NULL, NULL, NULL, &error), STATUS_OK);
     for (uint32_t i = 0; i < points.count; i++) {
         if (points.items[i].kind == POINT_KERNEL && points.items[i].kernel.dtype == dtype) {
-            rows[count] = (struct row){ .kernel = points.items[i].kernel, .measured_s = points.items[i].seconds };
+            const struct point *point = &points.items[i];
+            rows[count] = (struct row){ .kernel = point->kernel,
+                                        .measured_s = point->seconds,
+                                        .load = { point->load_from_s, point->load_to_s } };
             name_row(&rows[count++]);
         }
     }
