@@ -20,6 +20,8 @@
 #ifndef MEMWALL_ENGINE_KERNEL_COST_H
 #define MEMWALL_ENGINE_KERNEL_COST_H
 
+#include <stdbool.h>
+
 #include "hw_models/kernel_constants.h"
 #include "hw_models/machine.h"
 #include "sim/ir/kernel.h"
@@ -33,6 +35,9 @@ struct kernel_cost {
     double sm_fraction; /* SMs that hold a block, of all; in (0, 1] */
     double tiles;       /* thread blocks of one launch, >= 1: waves beside a collective that takes SMs away */
 };
+
+/* Whether no dtype of `gpu` has constants, so that the plain ones hold. */
+bool kernel_cost_is_plain(const struct machine_gpu *gpu);
 
 /* Seconds of load since the board rested (idle for a second or more) at which a measurement began and ended; 0 <= from_s < to_s. */
 struct kernel_load {
