@@ -9,8 +9,8 @@
 /* name, JSON key, least, greatest, meaning */
 #define GEMM_CONSTANT_TABLE(X)                                                                                         \
     X(GEMM_SM_EFFICIENCY, "sm_efficiency", 0.05, 1.5, "sustained main-loop rate of an SM, of its share of the peak")   \
-    X(GEMM_BOOST, "boost", 1.0, 4.0, "rate of very short launches against the sustained one")                          \
-    X(GEMM_BOOST_S, "boost_s", 0.0, 1.0, "launch length at which half the boost is gone, seconds")                     \
+    X(GEMM_BOOST, "boost", 1.0, 4.0, "rate of a board that comes from rest against the sustained one")                 \
+    X(GEMM_BOOST_S, "boost_s", 0.0, 10.0, "load since rest after which power limits end the boost, seconds")           \
     X(GEMM_SHARPNESS, "sharpness", 1.0, 64.0, "exponent joining the arithmetic and memory times: 64 is a maximum")     \
     X(GEMM_TILE_LOSS, "tile_loss", 0.0, 4.0, "a tile of 1/r the area of 256x128 takes r^tile_loss longer per flop")    \
     X(GEMM_TILE_S, "tile_s", 0.0, 1e-3, "pipeline fill and drain of one wave of tiles, seconds")                       \

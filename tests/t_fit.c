@@ -133,14 +133,14 @@ struct fitted {
     struct machine machine; /* as the written file reads */
 };
 
-static bool fit(struct fitted *fitted, const struct points *points)
+static bool fit_on(struct fitted *fitted, const char *base, const struct points *points)
 {
     struct error error = { 0 };
     struct strbuf text = { 0 };
     struct json_document *document = NULL;
     struct json root;
     memset(fitted, 0, sizeof *fitted);
-    enum status status = draft_new(&fitted->draft, "fitted", BASE, &error);
+    enum status status = draft_new(&fitted->draft, "fitted", base, &error);
     if (status == STATUS_OK) {
         status = fit_points(fitted->draft, points, &fitted->report, &error);
     }
@@ -161,6 +161,11 @@ static bool fit(struct fitted *fitted, const struct points *points)
     strbuf_free(&text);
     EXPECT_INT(status, STATUS_OK);
     return status == STATUS_OK;
+}
+
+static bool fit(struct fitted *fitted, const struct points *points)
+{
+    return fit_on(fitted, BASE, points);
 }
 
 static void fitted_free(struct fitted *fitted)
@@ -360,6 +365,40 @@ static void test_gemm_coverage(void)
     }
     printf("  plateau %u, floor %u of %d within two standard errors\n", within[0], within[1], FITS);
     EXPECT(within[0] >= 9 && within[1] >= 9); /* 12 draws at 95 %: below 9 once in 5000 */
+    machine_free(&machine);
+}
+
+/* Points that tell their load since rest give the boost, how long it lasts, and what is sustained after it; the unboosted rate of a board is not taken for its boost. */
+static void test_board_from_rest(void)
+{
+    static const char B200[] = "dgx-b200";
+    static const double LOADS_S[] = { 0.005, 0.02, 0.045, 0.07, 0.3, 2 };
+    struct machine machine;
+    struct points points = { 0 };
+    struct fitted fitted;
+    struct error error = { 0 };
+    EXPECT_INT(machine_load(&machine, B200, &error), STATUS_OK);
+    double *truth = machine.gpu.gemm[DTYPE_BF16].values;
+    truth[GEMM_BOOST] = 1.3;
+    truth[GEMM_BOOST_S] = 0.05;
+    add_gemms(&points, &machine.gpu, DTYPE_BF16, 0, false);
+    for (uint32_t i = 0; i < points.count; i++) {
+        struct point *point = &points.items[i];
+        struct kernel_cost cost;
+        point->load_to_s = LOADS_S[i % 6];
+        point->load_from_s = point->load_to_s / 4;
+        kernel_cost_from_rest(&machine.gpu, &point->kernel,
+                              (struct kernel_load){ point->load_from_s, point->load_to_s }, &cost);
+        point->seconds = cost.alone_s;
+    }
+    if (fit_on(&fitted, B200, &points)) {
+        near(&fitted, "kernel_model.gemm.bf16.sm_efficiency", truth[GEMM_SM_EFFICIENCY], 0.01);
+        near(&fitted, "kernel_model.gemm.bf16.boost", 1.3, 0.01);
+        near(&fitted, "kernel_model.gemm.bf16.boost_s", 0.05, 0.03);
+        EXPECT(error_of(&fitted, "kernel_model.gemm.bf16.boost_s") > 0);
+    }
+    fitted_free(&fitted);
+    points_free(&points);
     machine_free(&machine);
 }
 
@@ -620,9 +659,10 @@ static void test_refusals(void)
 }
 
 static const struct test_case CASES[] = {
-    TEST(test_exact),          TEST(test_noisy),          TEST(test_coverage),       TEST(test_gemm_coverage),
-    TEST(test_doubt),          TEST(test_curves),         TEST(test_host),           TEST(test_on_host),
-    TEST(test_both_ways_full), TEST(test_both_ways_half), TEST(test_both_ways_kept), TEST(test_refusals),
+    TEST(test_exact),           TEST(test_noisy),          TEST(test_coverage),       TEST(test_gemm_coverage),
+    TEST(test_doubt),           TEST(test_curves),         TEST(test_host),           TEST(test_on_host),
+    TEST(test_both_ways_full),  TEST(test_both_ways_half), TEST(test_both_ways_kept), TEST(test_refusals),
+    TEST(test_board_from_rest),
 };
 
 int main(int argc, char **argv)

@@ -529,6 +529,48 @@ static void test_topology_spoiled(void)
 
 /* ---- tables ---- */
 
+/* The load of each row since the board rested, from the order of the rows: after a head a configuration is done, sorted rows follow each other. */
+static void test_loads_of_a_table(void)
+{
+    static const char HEADER[] = "system,op,peak_tflops,shape_key,efficiency\n";
+    struct strbuf table = { 0 };
+    struct kernel_row rows[64];
+    size_t count = 0;
+    char path[64];
+    strbuf_printf(&table, "%s", HEADER);
+    static const uint32_t widths[] = { 4096, 128256, 8192, 64128,
+                                       2048 }; /* a projection, a head, and again; a projection */
+    for (size_t i = 0; i < 5; i++) {
+        strbuf_printf(&table,
+                      "box,matmul,200,\"b=1, m=5000, k=1000, n=%u, layout=TN, accumulate=False, out_dtype=bf16\",0.4\n",
+                      widths[i]);
+    }
+    for (unsigned i = 0; i < 20; i++) { /* in the order of their names, a head among them */
+        strbuf_printf(
+            &table, "box,matmul,200,\"b=1, m=20%02u, k=1000, n=%u, layout=TN, accumulate=False, out_dtype=bf16\",0.4\n",
+            i, i == 5 ? 128256 : 1000);
+    }
+    (void)snprintf(path, sizeof path, "/tmp/memwall_import_%d.csv", (int)getpid());
+    EXPECT_INT(file_write(path, table.text, table.length, &error), STATUS_OK);
+    EXPECT_INT(kernel_rows_measured(path, "box", KERNEL_GEMM, DTYPE_BF16, 0, rows, 64, &count, &error), STATUS_OK);
+    EXPECT_INT(count, 25);
+    /* 100 launches of 2 * 5000 * 1000 * n at half of 200 TFLOP/s: 10 us for each of n. */
+    double first = 4096 * 1e-5, head = 128256 * 1e-5;
+    EXPECT_REAL(rows[0].load.from_s, first / 4, 1e-12);
+    EXPECT_REAL(rows[0].load.to_s, first, 1e-12);
+    EXPECT_REAL(rows[1].load.from_s, first + head / 4, 1e-12);
+    EXPECT_REAL(rows[1].load.to_s, first + head, 1e-12);
+    EXPECT_REAL(rows[2].load.from_s, 8192 * 1e-5 / 4, 1e-12);
+    EXPECT_REAL(rows[4].load.to_s, 2048 * 1e-5, 1e-12);
+    double before = 0;
+    for (unsigned i = 0; i < 20; i++) {
+        before += 100 * rows[5 + i].kernel.flops / 100e12;
+        EXPECT_REAL(rows[5 + i].load.to_s, before, 1e-12);
+    }
+    strbuf_free(&table);
+    (void)unlink(path);
+}
+
 static void test_tables(void)
 {
     fixture("kernel_table.csv", NULL);
@@ -708,5 +750,5 @@ TEST_MAIN(TEST(test_nccl_new_columns), TEST(test_nccl_old_columns), TEST(test_nc
           TEST(test_nvbandwidth_versions), TEST(test_nvbandwidth_spoiled), TEST(test_bandwidth_test),
           TEST(test_bandwidth_test_spoiled), TEST(test_topology_dgx_a100), TEST(test_topology_dgx1),
           TEST(test_topology_others), TEST(test_topology_rates_from_copies), TEST(test_topology_spoiled),
-          TEST(test_tables), TEST(test_tables_spoiled), TEST(test_points_file), TEST(test_any_text),
-          TEST(test_every_cut), TEST(test_shared_tables), TEST(test_end))
+          TEST(test_loads_of_a_table), TEST(test_tables), TEST(test_tables_spoiled), TEST(test_points_file),
+          TEST(test_any_text), TEST(test_every_cut), TEST(test_shared_tables), TEST(test_end))

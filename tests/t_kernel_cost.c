@@ -142,8 +142,10 @@ static void test_random_kernels_are_sane(void)
         EXPECT(cost.sm_fraction > 0 && cost.sm_fraction <= 1 && cost.tiles > 0);
         EXPECT_REAL(cost.hbm_bytes, kernel.bytes_read + kernel.bytes_written, 0);
         if (kernel.kernel_class == KERNEL_GEMM) {
-            /* No faster than the boosted SMs, all busy. */
-            EXPECT(cost.flop_s > kernel.flops / (gpu.peak_flops[DTYPE_FP16] * 0.8 * 1.2 * 1.05));
+            /* No faster than the sustained SMs, all busy; from rest no slower, and faster by no more than the boost. */
+            EXPECT(cost.flop_s > kernel.flops / (gpu.peak_flops[DTYPE_FP16] * 0.8 * 1.05));
+            kernel_cost_from_rest(&gpu, &kernel, (struct kernel_load){ 0, 2e-4 }, &again);
+            EXPECT(again.alone_s <= cost.alone_s && again.alone_s * 1.2 >= cost.alone_s);
             struct kernel twice = gemm(kernel.batch, 2 * kernel.m, kernel.n, kernel.k);
             twice.dtype = kernel.dtype;
             twice.layout = kernel.layout;
@@ -152,6 +154,36 @@ static void test_random_kernels_are_sane(void)
             EXPECT(alone(&gpu, twice) >= cost.alone_s * 0.999999);
         }
     }
+}
+
+/* For boost_s of load a rested board is `boost` times as fast, then it is as kernel_cost says; over both, in proportion to the time. */
+static void test_board_from_rest(void)
+{
+    double constants[GEMM_CONSTANT_COUNT];
+    memcpy(constants, IDEAL, sizeof constants);
+    constants[GEMM_BOOST] = 1.5;
+    constants[GEMM_BOOST_S] = 0.1;
+    struct machine_gpu gpu = gpu_of(constants);
+    struct kernel kernel = gemm(1, 25600, 12800, 4096);
+    double sustained = kernel.flops / 100e12;
+    static const struct {
+        double from_s, to_s, rate;
+    } loads[] = { { 0, 0.05, 1.5 }, { 0.05, 0.1, 1.5 }, { 0.05, 0.15, 1.25 }, { 0.1, 0.2, 1 }, { 7, 9, 1 } };
+    EXPECT_REAL(alone(&gpu, kernel), sustained, 1e-9);
+    for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++) {
+        struct kernel_cost cost;
+        kernel_cost_from_rest(&gpu, &kernel, (struct kernel_load){ loads[i].from_s, loads[i].to_s }, &cost);
+        EXPECT_REAL(cost.alone_s, sustained / loads[i].rate, 1e-9);
+    }
+    /* What waits for memory does not gain. */
+    struct kernel_cost rested, other;
+    kernel = gemm(1, 25600, 12800, 16);
+    kernel_cost_from_rest(&gpu, &kernel, (struct kernel_load){ 0, 0.05 }, &rested);
+    EXPECT_REAL(rested.alone_s, alone(&gpu, kernel), 1e-6);
+    kernel.kernel_class = KERNEL_NORM;
+    kernel_cost_from_rest(&gpu, &kernel, (struct kernel_load){ 0, 0.05 }, &rested);
+    kernel_cost(&gpu, &kernel, &other);
+    EXPECT_REAL(rested.alone_s, other.alone_s, 0);
 }
 
 static void test_streams_are_bytes_over_bandwidth(void)
@@ -211,5 +243,5 @@ static void test_missing_constants_are_borrowed(void)
 }
 
 TEST_MAIN(TEST(test_ideal_gemm_is_flops_over_peak), TEST(test_one_tile_uses_one_sm), TEST(test_partial_wave_is_paid),
-          TEST(test_small_steps_make_small_changes), TEST(test_random_kernels_are_sane),
+          TEST(test_small_steps_make_small_changes), TEST(test_random_kernels_are_sane), TEST(test_board_from_rest),
           TEST(test_streams_are_bytes_over_bandwidth), TEST(test_attention), TEST(test_missing_constants_are_borrowed))

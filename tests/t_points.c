@@ -41,7 +41,13 @@ static const struct kernel ATTENTION = { .kernel_class = KERNEL_ATTENTION_FORWAR
 static uint32_t samples(struct point items[16])
 {
     const struct point all[] = {
-        { .kind = POINT_KERNEL, .kernel = GEMM, .at_once = 2, .seconds = 0.001, .source = "a \"quoted\"\nsource" },
+        { .kind = POINT_KERNEL,
+          .kernel = GEMM,
+          .at_once = 2,
+          .seconds = 0.001,
+          .load_from_s = 0.025,
+          .load_to_s = 0.1,
+          .source = "a \"quoted\"\nsource" },
         { .kind = POINT_KERNEL, .kernel = ATTENTION, .at_once = 1, .seconds = 0.1, .repeats = 9, .spread_s = 1e-7 },
         { .kind = POINT_COPY,
           .way = COPY_H2D,
@@ -108,6 +114,8 @@ static void test_round_trip(void)
         EXPECT_REAL(b->parameters, a->parameters, 0);
         EXPECT_REAL(b->seconds, a->seconds, 0);
         EXPECT_REAL(b->spread_s, a->spread_s, 0);
+        EXPECT_REAL(b->load_from_s, a->load_from_s, 0);
+        EXPECT_REAL(b->load_to_s, a->load_to_s, 0);
         EXPECT_TEXT(b->source, a->source);
         EXPECT_INT(points_find(&points, a) - points.items, i);
     }
@@ -174,6 +182,9 @@ static void test_checks(void)
     p = items[0], p.kernel.bytes_read = NAN, refused(&p, "bytes_read");
     p = items[1], p.kernel.layout = GEMM_NT, refused(&p, "layout");
     p = items[0], p.at_once = 0, refused(&p, "at_once");
+    p = items[0], p.load_from_s = -1, refused(&p, "load_from_s");
+    p = items[0], p.load_to_s = p.load_from_s, refused(&p, "above load_from_s");
+    p = items[0], p.load_to_s = NAN, refused(&p, "above load_from_s");
     p = items[2], p.bytes = 0, refused(&p, "\"bytes\"");
     p = items[2], p.way = COPY_READ, refused(&p, "h2d, d2h, both or peer");
     p = items[5], p.to = p.from, refused(&p, "another device");

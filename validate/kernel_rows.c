@@ -1,5 +1,7 @@
 #include "validate/kernel_rows.h"
 
+#include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +66,54 @@ static struct kernel attention_of_key(const char *key, enum kernel_class kernel_
     };
 }
 
+static const double WARM_LAUNCHES = 25, LAUNCHES = 100; /* of each shape, in the measuring tool */
+static const double USUAL_SHARE = 0.5;                  /* of the peak that products are taken to reach */
+
+/* Vocabularies of the models measured, before each is padded to a multiple of 128 for each of up to 8 parts. */
+static const double VOCABULARIES[] = { 128256, 102400, 129280 };
+enum { PARTS_MAX = 8, VOCABULARY_PADDING = 128, SORTED_LEAST = 16 };
+
+/* Whether a product has a language model head as its weight. */
+static bool is_head(const struct kernel *kernel)
+{
+    double width = (double)(kernel->layout == GEMM_TN ? kernel->n : kernel->layout == GEMM_NN ? kernel->k : kernel->m);
+    for (size_t v = 0; v < sizeof VOCABULARIES / sizeof VOCABULARIES[0]; v++) {
+        for (int parts = 1; parts <= PARTS_MAX; parts *= 2) {
+            if (fabs(width * parts - VOCABULARIES[v]) <= VOCABULARY_PADDING * parts) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Rows from `row` on that stand in the order of their names: shapes that were missing, measured in one go. 0 when fewer than SORTED_LEAST do. */
+static size_t sorted_rows(const struct kernel_row *rows, size_t row, size_t count)
+{
+    size_t end = row + 1;
+    while (end < count && strcmp(rows[end - 1].key, rows[end].key) < 0) {
+        end++;
+    }
+    return end - row >= SORTED_LEAST ? end - row : 0;
+}
+
+/* The load before each row is that of the rows since the board rested: since the last head of a configuration, or the beginning of a sorted run. */
+static void find_loads(struct kernel_row *rows, size_t count, double peak_flops)
+{
+    double before_s = 0;
+    bool was_head = false;
+    for (size_t i = 0, sorted = 0; i < count; i++) {
+        bool head = is_head(&rows[i].kernel), was_sorted = sorted > 0;
+        sorted = sorted > 1 ? sorted - 1 : sorted_rows(rows, i, count);
+        bool begins = was_sorted != (sorted > 0) || (sorted == 0 && was_head && !head);
+        before_s = begins ? 0 : before_s;
+        double own_s = LAUNCHES * rows[i].kernel.flops / (USUAL_SHARE * peak_flops);
+        rows[i].load = (struct kernel_load){ before_s + own_s * WARM_LAUNCHES / LAUNCHES, before_s + own_s };
+        before_s += own_s;
+        was_head = head;
+    }
+}
+
 static void add_row(struct kernel_row *rows, size_t max, size_t *count, const char *key, const struct kernel *kernel,
                     double seconds)
 {
@@ -83,8 +133,9 @@ enum status kernel_rows_measured(const char *path, const char *system, enum kern
                      : kernel_class == KERNEL_ATTENTION_FORWARD ? "sdp_fwd"
                                                                 : "sdp_bwd";
     char *text, prefix[64];
-    size_t length;
+    size_t length, first = *count;
     unsigned line_number = 0;
+    double peak = 0;
     TRY(file_read(path, FILE_BYTES_MAX, &text, &length, error));
     int prefix_length = snprintf(prefix, sizeof prefix, "%s,%s,", system, op);
     for (char *line = text, *next; line != NULL && *line != '\0'; line = next) {
@@ -97,8 +148,8 @@ enum status kernel_rows_measured(const char *path, const char *system, enum kern
             continue;
         }
         char *open = strchr(line, '"'), *close = strrchr(line, '"');
-        double peak = 1e12 * strtod(line + prefix_length, NULL),
-               efficiency = close > open ? strtod(close + 2, NULL) : 0;
+        peak = 1e12 * strtod(line + prefix_length, NULL);
+        double efficiency = close > open ? strtod(close + 2, NULL) : 0;
         if (!(peak > 0) || !(efficiency > 0)) {
             free(text);
             return error_set(error, STATUS_BAD_INPUT, "%s:%u: not a row of a quoted shape and an efficiency", path,
@@ -110,5 +161,8 @@ enum status kernel_rows_measured(const char *path, const char *system, enum kern
         add_row(rows, max, count, open + 1, &kernel, kernel.flops / (efficiency * peak) - launch_gap_s);
     }
     free(text);
+    if (kernel_class == KERNEL_GEMM && *count > first) {
+        find_loads(rows + first, *count - first, peak);
+    }
     return STATUS_OK;
 }

@@ -7,7 +7,7 @@
  *     one wave   = 2 a b (k/s) / (sm_efficiency * peak / SMs) * loss(a, b) + tile_s + output_exposed * a b SMs * output bytes / HBM rate
  *     sustained  = (W + wave_share * (ceil'(W) - W), at least 1) * one wave + (s > 1 ? split_s : 0), the least over tiles and cuts,
  *                  plus input_exposed * input bytes / HBM rate, times tn_factor or nt_factor
- *     arithmetic = sustained / (1 + (boost - 1) * boost_s / (boost_s + sustained)): power limits act on long launches
+ *     arithmetic = sustained
  *     memory     = bytes / HBM rate
  *     alone      = floor_s + (arithmetic^p + memory^p)^(1/p) with p = sharpness
  *
@@ -19,6 +19,8 @@
  * the device; what the host pays to launch is the software model's. */
 #ifndef MEMWALL_ENGINE_KERNEL_COST_H
 #define MEMWALL_ENGINE_KERNEL_COST_H
+
+#include <stdbool.h>
 
 #include "hw_models/kernel_constants.h"
 #include "hw_models/machine.h"
@@ -34,9 +36,24 @@ struct kernel_cost {
     double tiles;       /* thread blocks of one launch, >= 1: waves beside a collective that takes SMs away */
 };
 
+/* Whether no dtype of `gpu` has constants, so that the plain ones hold. */
+bool kernel_cost_is_plain(const struct machine_gpu *gpu);
+
+/* Seconds of load since the board rested (idle for a second or more) at which a measurement began and ended; 0 <= from_s < to_s. */
+struct kernel_load {
+    double from_s, to_s;
+};
+
 /* `kernel` must have launches >= 1, a shape of at least one everywhere (products, attention) and finite, non-negative flops and bytes. A dtype
  * without constants borrows those of the nearest dtype of the same GPU that has some; a dtype without a peak borrows that too.
- * Where no dtype has any, plain constants hold for every GPU: a guess with no measurement behind it (FALLBACK in kernel_cost.c). */
+ * Where no dtype has any, plain constants hold for every GPU: estimated, the middle of the calibrated ones (FALLBACK in kernel_cost.c).
+ *
+ * The rate is what the board sustains, for a training step follows another. */
 void kernel_cost(const struct machine_gpu *gpu, const struct kernel *kernel, struct kernel_cost *cost);
+
+/* The same measured on a board that came from rest: for boost_s of load its clock is not yet limited by power, and the main loop runs at `boost` times the sustained rate.
+ * Micro-benchmarks last about as long; calibration (validate/fit/fit_gemm.c) takes the boost out of them. Other kernels than products: as kernel_cost. */
+void kernel_cost_from_rest(const struct machine_gpu *gpu, const struct kernel *kernel, struct kernel_load load,
+                           struct kernel_cost *cost);
 
 #endif

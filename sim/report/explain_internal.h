@@ -7,6 +7,10 @@
 #include "sim/plan/plan_layers.h"
 #include "sim/report/explain.h"
 
+/* Source of the constants of products where the machine file gives none (kernel_cost_is_plain). */
+#define EXPLAIN_PLAIN_PRODUCTS                                                                                         \
+    "estimated: the file gives none, so the middle of A100's, H100's and B200's (sim/engine/kernel_cost.c)"
+
 /* One of the different splits of layers in the plan, for layers of one variant (sim/model/variant.h), and the graphs of the kinds that have it. */
 struct explain_split {
     struct plan_layer split;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "sim/engine/kernel_cost.h"
 #include "sim/report/explain_internal.h"
 
 static const char *const SOURCE_COLUMNS[] = { "field", "value", "kind", "source", NULL };
@@ -69,6 +70,11 @@ void explain_machine(struct explainer *e)
         explain_cell_text(e, m->sources[i].field);
         explain_cell_text(e, m->sources[i].estimated ? "estimated" : "published");
         explain_cell_text(e, m->sources[i].source);
+    }
+    if (kernel_cost_is_plain(&m->gpu)) {
+        explain_cell_text(e, "kernel_model.gemm");
+        explain_cell_text(e, "estimated");
+        explain_cell_text(e, EXPLAIN_PLAIN_PRODUCTS);
     }
     explain_fit(e, m);
     static const char *const curves[] = { "collective", "ranks", "servers", "source", NULL };

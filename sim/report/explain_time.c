@@ -148,7 +148,11 @@ static bool is_first_of_degrees(const struct explainer *e, uint32_t split)
 void explain_kernels(struct explainer *e)
 {
     const struct software *sw = &e->from->scenario->software;
-    const struct machine_source *source = machine_source_of(&e->from->scenario->machine, "kernel_model");
+    const struct machine *machine = &e->from->scenario->machine;
+    const struct machine_source *known = machine_source_of(machine, "kernel_model");
+    const char *source = kernel_cost_is_plain(&machine->gpu) ? EXPLAIN_PLAIN_PRODUCTS
+                         : known != NULL                     ? known->source
+                                                             : NULL;
     const struct software_source *launch = software_source_of(sw, "host.launch_us");
     explain_section(e, "kernels", "Kernels",
                     "alone = floor + max(arithmetic, memory), the maximum rounded; GEMMs by tiles and waves "
@@ -158,7 +162,7 @@ void explain_kernels(struct explainer *e)
     static const char *const names[] = { "layer forward", "layer backward" };
     for (uint32_t i = 0; i < 2; i++) {
         explain_value(e, explain_text(e, "%s, kernels alone", names[i]), sums[i].device_s, "s",
-                      "sum of the alone times below", NULL, source != NULL ? source->source : NULL);
+                      "sum of the alone times below", NULL, source);
         explain_value(e, explain_text(e, "%s, host", names[i]), sums[i].host_s + sw->pass_host_s, "s",
                       "launches x launch cost + cost of a pass",
                       explain_text(e, "%.0f x %.3g us + %.3g us", sums[i].launches, sw->launch_host_s * 1e6,

@@ -4,12 +4,13 @@
  *   A100-PCIe   183 products, 12 + 12 attentions (simumax_measured_kernel_efficiency.csv). The card is dgx-a100-80gb's GPU with its own plateau (a 300 W board against
  *               400 W: in the machine file's residuals) and bandwidth.
  *   A100, H100, H200, RTX 4090: published points (validate/published).
- *   B200        514 products, attentions. The table scatters more than any model of shapes can follow, and this test prints by how much: mirrored products (dW of m x n
- *               and of n x m, the same kernel on the transposed problem) and neighbours within 6 % differ by 9 and 8 % on the mean, so that a model that knew the truth
- *               would err by about 1/sqrt(2) of that, 6 % (0.6 % on A100-PCIe). The rows come from several sessions (the file's order: blocks that repeat shape families,
- *               one of them sorted) with the board in other states: 4096 x 3584 x 4096 TN reaches 0.39 of the peak, the NN beside it 0.64. A session's own boost and
- *               plateau as further constants bring left-out rows to 7.7 %, a Gaussian process over log m, n, k, layout, waves and session to 7.4 % (leaving
- *               one out) and 9.4 % (left out). 5 % is not in this data; 10 % is held. */
+ *   B200        514 products, attentions. A board that comes from rest runs 1.4 times as fast until its power limit acts, after 79 ms of load: about as long as the tool
+ *               measures a shape. Each row's load follows from the tool and the order of rows (validate/kernel_rows.h); 4096 x 8192 x 16384 stands in the table with 0.65
+ *               and 0.46 of the peak for its first and its later place. Of what is left, most is the limit's own swing (rates go on between 0.85 and 1.25 of the sustained
+ *               for half a second, with a period of 0.12 s) and scatter of products below 150 us: rows of like shape and load still differ, by how much is printed. A damped
+ *               swing as three more constants brings cross-validation inside the fitted rows from 6.8 to 6.4 %, knots over load to 6.3 %; wider tile menus, pairs of SMs, a
+ *               boost of short launches (fitted: 1.000), operands in L2, a host that issues too slowly, slow heating: nothing. Fitted and left-out rows stand at 6.4
+ *               and 7.0 %; 5 % was not reached; 8 % is held. */
 #include "hw_models/machine.h"
 #include "sim/engine/kernel_cost.h"
 #include "tests/test.h"
@@ -21,6 +22,7 @@ enum { ROWS_MAX = 1024 };
 struct row {
     struct kernel kernel;
     double measured_s;
+    struct kernel_load load; /* 0, 0: unknown */
     bool left_out;
     bool wide; /* output in fp32 */
     char name[160];
@@ -58,6 +60,14 @@ static struct score {
     size_t rows;
 } left_out_of_table; /* of simumax_measured_kernel_efficiency.csv */
 
+static double model_s_of(const struct machine_gpu *gpu, const struct row *row)
+{
+    const struct point point = {
+        .kind = POINT_KERNEL, .kernel = row->kernel, .load_from_s = row->load.from_s, .load_to_s = row->load.to_s
+    };
+    return fit_kernel_s(gpu, &point);
+}
+
 static struct score score(const char *set, const struct machine_gpu *gpu, const struct row *rows, size_t count,
                           enum subset subset, double mean_limit)
 {
@@ -65,13 +75,11 @@ static struct score score(const char *set, const struct machine_gpu *gpu, const 
     size_t used = 0, worst_row = 0;
     for (size_t i = 0; i < count; i++) {
         if (subset & (rows[i].left_out ? LEFT_OUT : FITTED)) {
-            struct kernel_cost cost;
-            kernel_cost(gpu, &rows[i].kernel, &cost);
-            double error = cost.alone_s / rows[i].measured_s - 1;
+            double model_s = model_s_of(gpu, &rows[i]), error = model_s / rows[i].measured_s - 1;
             sum += fabs(error);
             sum_signed += error;
             time += rows[i].measured_s;
-            time_off += fabs(cost.alone_s - rows[i].measured_s);
+            time_off += fabs(model_s - rows[i].measured_s);
             used++;
             if (fabs(error) > worst) {
                 worst = fabs(error);
@@ -109,6 +117,7 @@ static size_t measured(const char *system, enum kernel_class kernel_class)
     for (size_t i = 0; i < count; i++) {
         rows[i] = (struct row){ .kernel = read[i].kernel,
                                 .measured_s = read[i].measured_s,
+                                .load = read[i].load,
                                 .wide = strstr(read[i].key, "out_dtype=fp32") != NULL };
         name_row(&rows[i]);
     }
@@ -126,7 +135,10 @@ static size_t published(const char *machine, enum dtype dtype)
     EXPECT_INT(points_load(&points, path, NULL, NULL, NULL, &error), STATUS_OK);
     for (uint32_t i = 0; i < points.count; i++) {
         if (points.items[i].kind == POINT_KERNEL && points.items[i].kernel.dtype == dtype) {
-            rows[count] = (struct row){ .kernel = points.items[i].kernel, .measured_s = points.items[i].seconds };
+            const struct point *point = &points.items[i];
+            rows[count] = (struct row){ .kernel = point->kernel,
+                                        .measured_s = point->seconds,
+                                        .load = { point->load_from_s, point->load_to_s } };
             name_row(&rows[count++]);
         }
     }
@@ -165,15 +177,18 @@ static bool neighbours(const struct row *a, const struct row *b)
     return apart < 0.06;
 }
 
-/* How far apart rows lie that no model of shapes tells apart: mean |log of the ratio of their rates|. A model that knew the truth would err by 1/sqrt(2) of it. */
-static double scatter(const char *set, size_t count, bool (*alike)(const struct row *, const struct row *))
+/* How far apart rows lie that no model of shapes and load tells apart: mean |log of the ratio of their times, each over the model's|. A model that knew the truth would err by
+ * 1/sqrt(2) of it. */
+static double scatter(const char *set, const struct machine_gpu *gpu, size_t count,
+                      bool (*alike)(const struct row *, const struct row *))
 {
     double sum = 0;
     size_t pairs = 0;
     for (size_t a = 0; a < count; a++) {
         for (size_t b = a + 1; b < count; b++) {
             if (same_kind(&rows[a], &rows[b]) && alike(&rows[a], &rows[b])) {
-                sum += fabs(log(rows[a].measured_s / rows[a].kernel.flops * rows[b].kernel.flops / rows[b].measured_s));
+                sum += fabs(log(rows[a].measured_s / model_s_of(gpu, &rows[a]) * model_s_of(gpu, &rows[b]) /
+                                rows[b].measured_s));
                 pairs++;
             }
         }
@@ -198,7 +213,7 @@ static void test_a100(void)
     count = measured("a100_pcie", KERNEL_GEMM);
     score("A100 PCIe products (fitted)", &gpu, rows, count, FITTED, 0.05);
     left_out_of_table = score("A100 PCIe products (left out)", &gpu, rows, count, LEFT_OUT, 0.05);
-    EXPECT(scatter("A100 PCIe mirrored products", count, mirrored) < 0.02);
+    EXPECT(scatter("A100 PCIe mirrored products", &gpu, count, mirrored) < 0.02);
     count = only_plain_heads(measured("a100_pcie", KERNEL_ATTENTION_FORWARD));
     score("A100 PCIe attention forward (fitted)", &gpu, rows, count, ALL, 0.04);
     count = only_plain_heads(measured("a100_pcie", KERNEL_ATTENTION_BACKWARD));
@@ -248,12 +263,12 @@ static void test_b200(void)
         return;
     }
     size_t count = measured("b200_bf16_ceperm", KERNEL_GEMM);
-    score("B200 products (fitted)", &machine.gpu, rows, count, FITTED, 0.10);
-    struct score b200 = score("B200 products (left out)", &machine.gpu, rows, count, LEFT_OUT, 0.10);
+    score("B200 products (fitted)", &machine.gpu, rows, count, FITTED, 0.08);
+    struct score b200 = score("B200 products (left out)", &machine.gpu, rows, count, LEFT_OUT, 0.08);
     printf("  all left-out products of the table: %zu rows, mean %.2f %%\n", b200.rows + left_out_of_table.rows,
            100 * (b200.sum + left_out_of_table.sum) / (double)(b200.rows + left_out_of_table.rows));
-    scatter("B200 mirrored products", count, mirrored);
-    scatter("B200 neighbours within 6 %", count, neighbours);
+    scatter("B200 mirrored products", &machine.gpu, count, mirrored);
+    scatter("B200 neighbours within 6 %", &machine.gpu, count, neighbours);
     /* Plateau and tail are fitted; the two 32k-token rows run 15 to 36 % faster than both the 4k and the 131k rows allow. */
     count = only_plain_heads(measured("b200_bf16_ceperm", KERNEL_ATTENTION_FORWARD));
     score("B200 attention forward (fitted)", &machine.gpu, rows, count, ALL, 0.12);

@@ -210,7 +210,12 @@ static enum status add_kernel_rows(struct import_source *source, const char *sys
                              &count, error));
     for (size_t i = 0; i < count; i++) {
         struct point point = {
-            .kind = POINT_KERNEL, .kernel = rows[i].kernel, .at_once = 1, .seconds = rows[i].measured_s
+            .kind = POINT_KERNEL,
+            .kernel = rows[i].kernel,
+            .at_once = 1,
+            .seconds = rows[i].measured_s,
+            .load_from_s = rows[i].load.from_s,
+            .load_to_s = rows[i].load.to_s,
         };
         TRY(import_add(source, 0, &point, error));
     }

@@ -87,6 +87,17 @@ static enum status check_kernel(const struct kernel *k, struct error *error)
     return STATUS_OK;
 }
 
+static enum status check_load(const struct point *p, struct error *error)
+{
+    if (!within(p->load_from_s, 0, SECONDS_MAX)) {
+        return refuse(error, "load_from_s", "from 0 to 1e6", p->load_from_s);
+    }
+    bool unknown = p->load_from_s <= 0 && fabs(p->load_to_s) <= 0;
+    return unknown || (p->load_to_s > p->load_from_s && p->load_to_s <= SECONDS_MAX)
+               ? STATUS_OK
+               : refuse(error, "load_to_s", "above load_from_s and at most 1e6", p->load_to_s);
+}
+
 static enum status check_copy(const struct point *p, struct error *error)
 {
     if (p->way >= COPY_READ) {
@@ -132,7 +143,7 @@ static bool has_at_once(enum point_kind kind)
 static enum status check_kind(const struct point *p, struct error *error)
 {
     switch (p->kind) {
-    case POINT_KERNEL: return check_kernel(&p->kernel, error);
+    case POINT_KERNEL: TRY(check_kernel(&p->kernel, error)); return check_load(p, error);
     case POINT_COPY: return check_copy(p, error);
     case POINT_COLLECTIVE: return check_collective(p, error);
     case POINT_HOST_OPTIMIZER:

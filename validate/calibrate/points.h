@@ -73,9 +73,11 @@ struct point {
     double bytes;      /* of one copy; of a collective; of an allocation */
     double parameters; /* host optimizer */
     double seconds;    /* median; > 0 */
-    double spread_s;   /* median absolute deviation of the repeats; 0: unknown */
-    uint32_t repeats;  /* 0: unknown */
-    bool in_doubt;     /* the source marks it so (virtual machine, recalled, derived) */
+    double load_from_s,
+        load_to_s; /* kernel: load since the board rested when timing began and ended (sim/engine/kernel_cost.h); both 0: unknown */
+    double spread_s;  /* median absolute deviation of the repeats; 0: unknown */
+    uint32_t repeats; /* 0: unknown */
+    bool in_doubt;    /* the source marks it so (virtual machine, recalled, derived) */
     char source[POINT_SOURCE_BYTES];
 };
 

@@ -71,10 +71,21 @@ static void write_kernel(struct json_writer *w, const struct kernel *k)
     }
 }
 
+static void write_load(struct json_writer *w, const struct point *p)
+{
+    if (p->load_to_s > 0) {
+        jw_real(w, "load_from_s", p->load_from_s);
+        jw_real(w, "load_to_s", p->load_to_s);
+    }
+}
+
 static void write_kind(struct json_writer *w, const struct point *p)
 {
     switch (p->kind) {
-    case POINT_KERNEL: write_kernel(w, &p->kernel); break;
+    case POINT_KERNEL:
+        write_kernel(w, &p->kernel);
+        write_load(w, p);
+        break;
     case POINT_COPY:
         jw_string(w, "way", WAY_WORDS[p->way]);
         if (p->pageable) {
@@ -200,6 +211,8 @@ static enum status read_kernel(const struct json *at, struct point *p, struct er
     TRY(json_real(at, "bytes_written", 0, BYTES_MAX, &k->bytes_written, error));
     TRY(json_bool_or(at, "causal", false, &causal, error));
     TRY(json_bool_or(at, "accumulate", false, &accumulate, error));
+    TRY(json_real_or(at, "load_from_s", 0, SECONDS_MAX, 0, &p->load_from_s, error));
+    TRY(json_real_or(at, "load_to_s", 0, SECONDS_MAX, 0, &p->load_to_s, error));
     k->kernel_class = (uint8_t)kernel_class;
     k->dtype = (uint8_t)dtype;
     k->layout = (uint8_t)layout;
@@ -250,9 +263,10 @@ static enum status read_issue(const struct json *at, struct point *p, struct err
 /* What only this kind says. */
 static enum status read_kind(const struct json *at, struct point *p, struct error *error)
 {
-    static const char *const KERNEL[] = { COMMON_KEYS,     "at_once", "class",     "dtype", "layout", "launches",
-                                          "batch",         "m",       "n",         "k",     "flops",  "bytes_read",
-                                          "bytes_written", "causal",  "accumulate" };
+    static const char *const KERNEL[] = {
+        COMMON_KEYS, "at_once", "class",      "dtype",         "layout", "launches",   "batch",       "m",        "n",
+        "k",         "flops",   "bytes_read", "bytes_written", "causal", "accumulate", "load_from_s", "load_to_s"
+    };
     static const char *const COPY[] = { COMMON_KEYS, "at_once", "way", "pageable", "from", "to", "bytes" };
     static const char *const COLLECTIVE[] = { COMMON_KEYS, "collective", "ranks", "nodes", "bytes" };
     static const char *const OPTIMIZER[] = { COMMON_KEYS, "at_once", "parameters" };

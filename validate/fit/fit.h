@@ -30,6 +30,8 @@ enum status fit_points(struct draft *draft, const struct points *points, struct 
                        struct error *error);
 /* Whether a set of more than 40 points leaves this one out: by the hash of what it measures (point_text), so that a table's split never changes. */
 bool fit_is_left_out(const struct point *point);
+/* Seconds that the cost model gives the kernel of a point, under the load since rest that it was timed at (of points that do not tell: a usual benchmark's). */
+double fit_kernel_s(const struct machine_gpu *gpu, const struct point *point);
 void fit_report_free(struct fit_report *report);
 void fit_report_print(const struct fit_report *report, struct strbuf *out); /* as a table with units */
 

@@ -4,12 +4,14 @@
  * tell the machine's plateau as well. When all are in doubt, the one with most points stands for the machine.
  *
  * What moves: everything but
- *   boost, boost_s   only where the draft has a boost to start from, and boost_s only with launches both shorter and longer than it
- *   sm_efficiency    not where there is a boost and no launch is four times as long as boost_s: nothing shows the sustained rate
+ *   boost, boost_s   only where the draft has a boost to start from, and boost_s only with loads both well below and well above it
+ *   sm_efficiency    not where there is a boost and no load is four times as long as boost_s: nothing shows the sustained rate
  *   tile_s           held on GPUs: fits pull it to 0, where small K would cost nothing; about 400 cycles of load latency
  *   tn, nt factors   only with enough points of that layout and of the others
  *   floor_s          only with launches within four times the usual floor
  * and at most one constant for every three points, in the order of ORDER.
+ * Points tell what load since rest they were timed at; of those that do not, it is taken to be that of a usual benchmark, USUAL_WARM launches to warm up and USUAL_LAUNCHES
+ * in all from rest (facts of SimuMax's, validate/kernel_rows.h).
  * A constant that stays about as uncertain as its prior is put back to what the draft has (else to the usual value), and the rest is fitted again. */
 #include <math.h>
 #include <stdio.h>
@@ -22,8 +24,9 @@
 #include "validate/fit/least_squares.h"
 
 enum { PLATEAUS_MAX = LSQ_CONSTANTS_MAX - GEMM_CONSTANT_COUNT, STARTS = 8 };
-static const double UNLEARNED = 0.7;  /* certainty above which a constant was not told */
-static const double LONG_LAUNCH = 4;  /* in boost_s */
+static const double UNLEARNED = 0.7; /* certainty above which a constant was not told */
+static const double LONG_LOAD = 4;   /* in boost_s */
+static const double USUAL_WARM = 25, USUAL_LAUNCHES = 100;
 static const double SHORT_LAUNCH = 4; /* in usual floors */
 enum { POINTS_A_CONSTANT = 3 };
 
@@ -40,12 +43,18 @@ static const struct {
 static const struct {
     double usual, width, host_usual, host_width;
 } PRIORS[GEMM_CONSTANT_COUNT] = {
-    [GEMM_SM_EFFICIENCY] = { 0.8, 0.7, 0.9, 0.5 }, [GEMM_BOOST] = { 1.4, 0.5, 1, 0 },
-    [GEMM_BOOST_S] = { 1e-4, 1.5, 0, 0 },          [GEMM_SHARPNESS] = { 3, 0.3, 3, 0.5 },
-    [GEMM_TILE_LOSS] = { 0.2, 0.4, 0, 0 },         [GEMM_TILE_S] = { 3e-7, 0, 1e-7, 2 },
-    [GEMM_OUTPUT_EXPOSED] = { 0.5, 0.7, 0.5, 1 },  [GEMM_WAVE_SHARE] = { 0.7, 1.5, 0.7, 1.5 },
-    [GEMM_SPLIT_S] = { 1e-5, 1.5, 1e-5, 1.5 },     [GEMM_TN_FACTOR] = { 1, 0.15, 1, 0.3 },
-    [GEMM_NT_FACTOR] = { 1, 0.15, 1, 0.3 },        [GEMM_FLOOR_S] = { 3e-6, 0.7, 1e-6, 1.5 },
+    [GEMM_SM_EFFICIENCY] = { 0.8, 0.7, 0.9, 0.5 },
+    [GEMM_BOOST] = { 1.4, 0.5, 1, 0 },
+    [GEMM_BOOST_S] = { 0.08, 1, 0, 0 },
+    [GEMM_SHARPNESS] = { 3, 0.3, 3, 0.5 },
+    [GEMM_TILE_LOSS] = { 0.2, 0.4, 0, 0 },
+    [GEMM_TILE_S] = { 3e-7, 0, 1e-7, 2 },
+    [GEMM_OUTPUT_EXPOSED] = { 0.5, 0.7, 0.5, 1 },
+    [GEMM_WAVE_SHARE] = { 0.7, 1.5, 0.7, 1.5 },
+    [GEMM_SPLIT_S] = { 1e-5, 1.5, 1e-5, 1.5 },
+    [GEMM_TN_FACTOR] = { 1, 0.15, 1, 0.3 },
+    [GEMM_NT_FACTOR] = { 1, 0.15, 1, 0.3 },
+    [GEMM_FLOOR_S] = { 3e-6, 0.7, 1e-6, 1.5 },
     [GEMM_INPUT_EXPOSED] = { 0, 0, 0.5, 1.5 },
 };
 
@@ -103,11 +112,26 @@ static void gemms_set(void *context, const double *values)
     }
 }
 
-static double gemm_s(const struct gemms *gemms, const struct point *point)
+static struct kernel_load usual_load(double alone_s)
+{
+    return (struct kernel_load){ USUAL_WARM * alone_s, USUAL_LAUNCHES * alone_s };
+}
+
+double fit_kernel_s(const struct machine_gpu *gpu, const struct point *point)
 {
     struct kernel_cost cost;
-    kernel_cost(&gemms->gpus[plateau_of(gemms, point)], &point->kernel, &cost);
+    struct kernel_load load = { point->load_from_s, point->load_to_s };
+    if (!(load.to_s > 0)) {
+        kernel_cost(gpu, &point->kernel, &cost);
+        load = usual_load(cost.alone_s);
+    }
+    kernel_cost_from_rest(gpu, &point->kernel, load, &cost);
     return cost.alone_s;
+}
+
+static double gemm_s(const struct gemms *gemms, const struct point *point)
+{
+    return fit_kernel_s(&gemms->gpus[plateau_of(gemms, point)], point);
 }
 
 static double gemms_residual(void *context, uint32_t index)
@@ -162,7 +186,7 @@ static double kept_value(const struct gemms *gemms, int c)
 }
 
 struct gemm_range {
-    double shortest_s, longest_s;
+    double shortest_s, least_load_s, greatest_load_s;
     uint32_t layouts[3];
 };
 
@@ -173,10 +197,10 @@ static bool may_move(const struct gemms *gemms, int c, const struct gemm_range *
     double boost_s = boosted ? old->values[GEMM_BOOST_S] : 0;
     uint32_t all = gemms->set.count, tn = range->layouts[GEMM_TN], nt = range->layouts[GEMM_NT];
     switch ((enum gemm_constant)c) {
-    case GEMM_SM_EFFICIENCY: return !boosted || range->longest_s > LONG_LAUNCH * boost_s;
+    case GEMM_SM_EFFICIENCY: return !boosted || range->greatest_load_s > LONG_LOAD * boost_s;
     case GEMM_BOOST: return boosted;
     case GEMM_BOOST_S:
-        return boosted && range->longest_s > LONG_LAUNCH * boost_s && range->shortest_s * LONG_LAUNCH < boost_s;
+        return boosted && range->greatest_load_s > LONG_LOAD * boost_s && range->least_load_s * LONG_LOAD < boost_s;
     case GEMM_TILE_S:
     case GEMM_INPUT_EXPOSED: return gemms->fitter->on_host;
     case GEMM_TN_FACTOR: return tn >= FIT_POINTS_LEAST && all - tn >= FIT_POINTS_LEAST;
@@ -201,12 +225,15 @@ static void hold(struct gemms *gemms, int c)
 static void start_constants(struct gemms *gemms)
 {
     bool on_host = gemms->fitter->on_host;
-    struct gemm_range range = { .shortest_s = INFINITY };
+    struct gemm_range range = { .shortest_s = INFINITY, .least_load_s = INFINITY };
     uint32_t moving = gemms->plateau_count;
     for (uint32_t i = 0; i < gemms->set.count; i++) {
         const struct point *point = gemms->set.items[i];
         range.shortest_s = fmin(range.shortest_s, point->seconds);
-        range.longest_s = fmax(range.longest_s, point->seconds);
+        struct kernel_load usual = usual_load(point->seconds);
+        bool told = point->load_to_s > 0;
+        range.least_load_s = fmin(range.least_load_s, told ? point->load_to_s : usual.to_s);
+        range.greatest_load_s = fmax(range.greatest_load_s, told ? point->load_from_s : usual.from_s);
         range.layouts[point->kernel.layout]++;
     }
     for (int c = 0; c < GEMM_CONSTANT_COUNT; c++) {
