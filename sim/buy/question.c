@@ -306,11 +306,12 @@ static enum status check_scenario(const struct question *q, struct error *error)
         }
         return status;
     }
-    double step = (double)q->global_batch * (double)scenario.plan.sequence_length;
+    int64_t sample = model_sample_tokens(&scenario.model, scenario.plan.sequence_length);
+    double step = (double)q->global_batch * (double)sample;
     if (q->tokens < step) {
         status = error_at(error, STATUS_BAD_INPUT, q->file, "$.tokens",
                           "%g tokens are less than one step: %lld sequences of %lld", q->tokens,
-                          (long long)q->global_batch, (long long)scenario.plan.sequence_length);
+                          (long long)q->global_batch, (long long)sample);
     }
     scenario_free(&scenario);
     return status;

@@ -71,6 +71,11 @@ enum status model_require_uniform(const struct model *model, const char *what, s
                      model_family_word(model->family), what);
 }
 
+int64_t model_sample_tokens(const struct model *model, int64_t sequence)
+{
+    return sequence + model->decoder_sequence;
+}
+
 bool model_has_logits(const struct model *model)
 {
     return model->lm_head || model->mlm_head;

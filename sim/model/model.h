@@ -142,6 +142,8 @@ bool model_is_uniform(const struct model *model);
 enum status model_require_uniform(const struct model *model, const char *what, struct error *error);
 /* vit, swin: patches of one image; 0 elsewhere. */
 int64_t model_patches(const struct model *model);
+/* Tokens that a step reads of one sample: the sequence; t5: of both stacks. */
+int64_t model_sample_tokens(const struct model *model, int64_t sequence);
 /* The output projection to the vocabulary exists (language models, or bert with its MLM head). */
 bool model_has_logits(const struct model *model);
 

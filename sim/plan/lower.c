@@ -407,8 +407,7 @@ static void describe_step(const struct lower_request *request, struct schedule *
 {
     const struct plan *plan = request->plan;
     schedule->samples = (double)plan->global_batch;
-    /* t5: of both stacks */
-    schedule->tokens = (double)plan->global_batch * (double)(plan->sequence_length + request->model->decoder_sequence);
+    schedule->tokens = (double)plan->global_batch * (double)model_sample_tokens(request->model, plan->sequence_length);
     schedule->model_flops = model_step_flops(request->model, (double)plan->global_batch, (double)plan->sequence_length);
     schedule->gpu_count = request->cluster->gpus;
 }

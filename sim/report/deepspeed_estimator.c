@@ -4,6 +4,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/json_write.h"
+#include "sim/model/variant.h"
 #include "sim/report/text_table.h"
 
 /* Its additional_buffer_factor. */
@@ -69,8 +70,9 @@ void deepspeed_estimate(const struct deepspeed_estimate_input *input, uint32_t r
     estimate->gpu_bytes = trunc(estimate->gpu_bytes);
 }
 
-double deepspeed_largest_layer(const struct model *m)
+double deepspeed_largest_layer(const struct model *model)
 {
+    const struct model widest = model_at_variant(model, model_variant_count(model) - 1), *m = &widest;
     double hidden = (double)m->hidden, ffn = (double)m->ffn, heads = (double)(m->heads * m->head_size);
     double qkv = (double)((m->heads + 2 * m->kv_heads) * m->head_size);
     const double modules[] = {

@@ -65,8 +65,10 @@ void explain_model(struct explainer *e)
                               : explain_text(e, "%lld + %lld + %lld", attention, ffn, 2 * norm),
                   NULL);
     explain_value(e, "embeddings", (double)model_embedding_parameters(m), "parameters",
-                  m->family == MODEL_VIT ? "patch projection + class token + positions"
-                                         : "(vocabulary + positions + segments) x h + its norm where it has one",
+                  m->family == MODEL_VIT    ? "patch projection + class token + positions"
+                  : m->family == MODEL_SWIN ? "patch projection + its norm"
+                  : m->family == MODEL_T5   ? "vocabulary x h + a relative bias a bucket (32), head and stack"
+                                            : "(vocabulary + positions + segments) x h + its norm where it has one",
                   explain_text(e, "vocabulary %lld, position rows %lld, segment types %lld, h %lld", (wide)m->vocab,
                                (wide)m->position_rows, (wide)m->segment_types, h),
                   NULL);
@@ -119,9 +121,13 @@ void explain_plan(struct explainer *e)
     const struct plan *p = &s->plan;
     explain_section(e, "plan", "How the step is divided", NULL);
     explain_gpus(e);
-    explain_value(e, "tokens of a step", (double)(p->global_batch * p->sequence_length), NULL,
-                  "global batch x sequence length",
-                  explain_text(e, "%lld x %lld", (wide)p->global_batch, (wide)p->sequence_length), NULL);
+    int64_t decoder = s->model.decoder_sequence, sample = model_sample_tokens(&s->model, p->sequence_length);
+    explain_value(e, "tokens of a step", (double)(p->global_batch * sample), NULL,
+                  decoder > 0 ? "global batch x (sequence length + the decoder's)" : "global batch x sequence length",
+                  decoder > 0 ? explain_text(e, "%lld x (%lld + %lld)", (wide)p->global_batch, (wide)p->sequence_length,
+                                             (wide)decoder)
+                              : explain_text(e, "%lld x %lld", (wide)p->global_batch, (wide)p->sequence_length),
+                  NULL);
     explain_word(e, "pipeline order",
                  explain_text(e, "%s, %lld virtual stages a device: %s", e->order->name, (wide)p->virtual_stages,
                               e->order->summary),

@@ -1,4 +1,4 @@
-/* Closed forms of time and memory of a uniform split. */
+/* Closed forms of the time of a uniform split. */
 #include "strategies/planners/exhaustive_screen.h"
 
 #include <math.h>
@@ -9,43 +9,9 @@
 #include "sim/base/array.h"
 #include "sim/base/check.h"
 #include "sim/plan/plan_order.h"
-#include "strategies/planners/oracle_pieces.h"
+#include "strategies/planners/exhaustive_screen_internal.h"
 #include "strategies/planners/planner.h"
 #include "strategies/registry.h"
-
-/* (micro-batch, chunk) pairs between forward and backward on a stage, at the instant when they are most. */
-struct in_flight {
-    uint32_t stages, micro_batches, virtual_stages, stage;
-    uint32_t pairs, first_chunk, last_chunk; /* of all chunks; of chunk 0; of the last chunk */
-};
-
-struct screen {
-    const struct scenario *scenario;
-    struct pieces *pieces;
-    struct {
-        struct in_flight *items;
-        size_t count, capacity;
-    } flights;
-    struct {
-        struct order_step *items;
-        size_t count, capacity;
-    } steps;
-};
-
-/* A point being costed. */
-struct point {
-    const struct screen_point *at;
-    const struct model *model;
-    const struct piece_layers *layers;
-    struct piece_group data;
-    int64_t micro_batches, per_stage; /* layers of a small stage */
-    int64_t larger_from;              /* the first stage with one layer more; pipeline: none */
-    double hop_s;                     /* between stages; the mean where boundaries differ */
-    double boundary_bytes;            /* the largest */
-    bool gathers_once;                /* ZeRO-3 whose weights stay gathered all step long */
-    uint32_t variants;                /* shapes of transformer layers */
-    double gather_s[MODEL_VARIANTS_MAX], scatter_s[MODEL_VARIANTS_MAX]; /* of one layer, in every micro-batch */
-};
 
 enum status screen_open(struct screen **screen, const struct scenario *scenario, struct error *error)
 {
@@ -103,135 +69,7 @@ enum status screen_plan(const struct scenario *scenario, const struct screen_poi
     return STATUS_OK;
 }
 
-/* ---- in flight ---- */
-
-static enum status walk_order(struct screen *s, struct in_flight *flight, struct error *error)
-{
-    const struct pipeline_order *order = registry_order("interleaved", error);
-    struct order_request request = { .stages = flight->stages,
-                                     .micro_batches = flight->micro_batches,
-                                     .virtual_stages = flight->virtual_stages };
-    CHECK(order != NULL);
-    parameters_defaults(order->parameters, order->parameter_count, &request.parameters);
-    s->steps.count = 0;
-    TRY(array_reserve(&s->steps, order_step_count(order, &request), error));
-    uint32_t count = order->build(&request, flight->stage, s->steps.items);
-    struct in_flight now = { 0 };
-    for (uint32_t i = 0; i < count; i++) {
-        const struct order_step *step = &s->steps.items[i];
-        uint32_t change = step->kind == STEP_FORWARD ? 1 : UINT32_MAX; /* wraps: -1 */
-        now.pairs += change;
-        now.first_chunk += step->chunk == 0 ? change : 0;
-        now.last_chunk += step->chunk == flight->virtual_stages - 1 ? change : 0;
-        if (now.pairs > flight->pairs) {
-            flight->pairs = now.pairs;
-            flight->first_chunk = now.first_chunk;
-            flight->last_chunk = now.last_chunk;
-        }
-    }
-    return STATUS_OK;
-}
-
-static enum status in_flight(struct screen *s, const struct point *point, int64_t stage, struct in_flight *flight,
-                             struct error *error)
-{
-    *flight = (struct in_flight){ .stages = (uint32_t)point->at->pipeline,
-                                  .micro_batches = (uint32_t)point->micro_batches,
-                                  .virtual_stages = (uint32_t)point->at->virtual_stages,
-                                  .stage = (uint32_t)stage };
-    if (flight->virtual_stages == 1) { /* 1F1B: what was begun before the first gradient comes back */
-        int64_t most = point->at->pipeline - stage;
-        most = most < point->micro_batches ? most : point->micro_batches;
-        flight->pairs = flight->first_chunk = flight->last_chunk = (uint32_t)most;
-        return STATUS_OK;
-    }
-    for (size_t i = s->flights.count; i-- > 0;) {
-        const struct in_flight *known = &s->flights.items[i];
-        if (known->stages == flight->stages && known->micro_batches == flight->micro_batches &&
-            known->virtual_stages == flight->virtual_stages && known->stage == flight->stage) {
-            *flight = *known;
-            return STATUS_OK;
-        }
-    }
-    TRY(walk_order(s, flight, error));
-    TRY(array_reserve(&s->flights, 1, error));
-    s->flights.items[s->flights.count++] = *flight;
-    return STATUS_OK;
-}
-
 /* ---- a stage ---- */
-
-struct ends {
-    bool embedding, head;
-};
-
-static struct ends stage_ends(const struct point *p, int64_t stage)
-{
-    return (struct ends){ stage == 0, stage == p->at->pipeline - 1 };
-}
-
-static int64_t stage_layers(const struct point *p, int64_t stage)
-{
-    bool larger = stage >= p->larger_from && stage < p->at->pipeline - 1;
-    return p->per_stage * p->at->virtual_stages + (larger ? 1 : 0);
-}
-
-/* The first layer of a stage. Chunks only divide layers of one shape. */
-static int64_t first_layer(const struct point *p, int64_t stage)
-{
-    int64_t larger = stage > p->larger_from ? stage - p->larger_from : 0;
-    return p->per_stage * stage + larger;
-}
-
-/* How many layers of each variant stand in [first, first + count). */
-struct blocks {
-    double of[MODEL_VARIANTS_MAX];
-};
-
-static struct blocks blocks_in(const struct point *p, int64_t first, int64_t count)
-{
-    struct blocks blocks = { { 0 } };
-    if (p->variants == 1) {
-        blocks.of[0] = (double)count;
-        return blocks;
-    }
-    for (int64_t i = first; i < first + count; i++) {
-        blocks.of[model_layer_variant(p->model, i)]++;
-    }
-    return blocks;
-}
-
-static struct blocks stage_blocks(const struct point *p, int64_t stage)
-{
-    return blocks_in(p, p->variants == 1 ? 0 : first_layer(p, stage), stage_layers(p, stage));
-}
-
-static const struct piece_layer *last_block(const struct point *p, int64_t stage)
-{
-    int64_t last = p->variants == 1 ? 0 : first_layer(p, stage) + stage_layers(p, stage) - 1;
-    return &p->layers->blocks[model_layer_variant(p->model, last)];
-}
-
-/* The most parameters of a layer on the stage. */
-static double largest_parameters(const struct point *p, int64_t stage)
-{
-    const struct blocks blocks = stage_blocks(p, stage);
-    double most = 0;
-    for (uint32_t v = 0; v < p->variants; v++) {
-        most = blocks.of[v] > 0 ? fmax(most, p->layers->blocks[v].parameters) : most;
-    }
-    return most;
-}
-
-static double stage_blocks_parameters(const struct point *p, int64_t stage)
-{
-    const struct blocks blocks = stage_blocks(p, stage);
-    double parameters = 0;
-    for (uint32_t v = 0; v < p->variants; v++) {
-        parameters += blocks.of[v] * p->layers->blocks[v].parameters;
-    }
-    return parameters;
-}
 
 /* Backward passes of layers, with what is repeated for them. */
 static double backward_of(const struct point *p, const struct blocks *blocks)
@@ -242,16 +80,6 @@ static double backward_of(const struct point *p, const struct blocks *blocks)
         sum += blocks->of[v] * (layer->recompute_s[p->at->recompute] + layer->backward_s);
     }
     return sum;
-}
-
-static double stage_parameters(const struct point *p, int64_t stage)
-{
-    const struct piece_layers *of = p->layers;
-    struct ends ends = stage_ends(p, stage);
-    double parameters = stage_blocks_parameters(p, stage);
-    parameters += ends.embedding ? of->embedding.parameters : 0;
-    parameters += ends.head ? of->head.parameters : 0;
-    return parameters + (ends.head && p->at->pipeline > 1 ? of->head.tied_parameters : 0);
 }
 
 /* Both passes of a layer, with what of its ZeRO-3 traffic they do not cover. */
@@ -274,8 +102,8 @@ static double stage_time_s(const struct screen *s, const struct point *p, int64_
     const struct piece_layer *embedding = &p->layers->embedding, *head = &p->layers->head;
     const struct software *software = &s->scenario->software;
     enum recompute_mode mode = (enum recompute_mode)p->at->recompute;
-    const struct blocks blocks = stage_blocks(p, stage);
-    struct ends ends = stage_ends(p, stage);
+    const struct blocks blocks = screen_stage_blocks(p, stage);
+    struct ends ends = screen_stage_ends(p, stage);
     double device = 0, host = 0;
     for (uint32_t v = 0; v < p->variants; v++) {
         const struct piece_layer *layer = &p->layers->blocks[v];
@@ -300,84 +128,6 @@ static double stage_time_s(const struct screen *s, const struct point *p, int64_
     return fmax(device, host + software->micro_batch_host_s) + hops * p->hop_s;
 }
 
-/* Bytes of the stage's saved tensors at the instant when they are most. */
-static double held_bytes(const struct screen *s, const struct point *p, int64_t stage, const struct in_flight *flight)
-{
-    const struct piece_layers *of = p->layers;
-    const struct software *software = &s->scenario->software;
-    enum recompute_mode mode = (enum recompute_mode)p->at->recompute;
-    const struct blocks blocks = stage_blocks(p, stage);
-    struct ends ends = stage_ends(p, stage);
-    double head = of->head.saved_bytes[RECOMPUTE_NONE], bytes = 0;
-    bool casts = dtype_bytes(s->scenario->plan.precision) < software->weight_bytes &&
-                 software->gathered_bytes < software->weight_bytes && (p->at->zero_stage < 3 || p->data.count == 1);
-    for (uint32_t v = 0; v < p->variants; v++) {
-        double each = of->blocks[v].saved_bytes[mode];
-        if (casts && mode != RECOMPUTE_FULL) { /* weights cast for the forward, kept for the backward */
-            each += of->blocks[v].parameters * software->gathered_bytes;
-        }
-        bytes += flight->pairs * (blocks.of[v] / (double)p->at->virtual_stages) * each;
-    }
-    head += casts ? of->head.parameters * software->gathered_bytes : 0;
-    bytes += ends.embedding ? flight->first_chunk * of->embedding.saved_bytes[RECOMPUTE_NONE] : 0;
-    return bytes + (ends.head ? flight->last_chunk * head : 0);
-}
-
-/* The highest of the instants that certainly come when most is held: the forward of the last layer, its backward, and behind a head the backward of the layer before. With chunks the forward
- * that fills the stage need not be one of the last chunk, but the backward that follows it is. */
-static double scratch_bytes(const struct point *p, int64_t stage, double whole_gradient)
-{
-    const struct piece_layer *layer = last_block(p, stage), *head = &p->layers->head;
-    enum recompute_mode mode = (enum recompute_mode)p->at->recompute;
-    double backward = layer->backward_scratch_bytes[mode] + whole_gradient;
-    if (!stage_ends(p, stage).head) {
-        return fmax(layer->forward_scratch_bytes[mode], backward);
-    }
-    double of_head = head->backward_scratch_bytes[RECOMPUTE_NONE];
-    of_head = p->at->virtual_stages == 1 ? fmax(of_head, head->forward_scratch_bytes[RECOMPUTE_NONE]) : of_head;
-    return fmax(of_head, backward - head->saved_bytes[RECOMPUTE_NONE]);
-}
-
-static enum status stage_memory(struct screen *s, const struct point *p, int64_t stage, double *least, double *peak,
-                                struct error *error)
-{
-    const struct software *software = &s->scenario->software;
-    const struct screen_point *at = p->at;
-    const struct piece_layer *layer = last_block(p, stage);
-    struct in_flight flight;
-    TRY(in_flight(s, p, stage, &flight, error));
-    double parameters = stage_parameters(p, stage), replicas = p->data.count, share = 1 / replicas;
-    int64_t zero = replicas > 1 ? at->zero_stage : 0;
-    double states = parameters * (software->weight_bytes * (zero >= 3 ? share : 1) +
-                                  software->gradient_bytes * (zero >= 2 ? share : 1) +
-                                  (software->master_bytes + software->moments_bytes) * (zero >= 1 ? share : 1));
-    if (software->bucket_copies && replicas > 1 && at->zero_stage == 0) {
-        states += parameters * software->reduce_bytes;
-    }
-    double runtime = planner_device_bytes(s->scenario, at->tensor > 1, replicas > 1, at->pipeline > 1);
-    double gradient = fmin(software->gradient_bytes, fmin(software->gathered_bytes, software->reduce_bytes));
-    double whole_gradient = zero >= 2 ? layer->parameters * gradient : 0;
-    double gathered = zero >= 3 ? layer->parameters * software->gathered_bytes : 0;
-    double largest = largest_parameters(p, stage), others = stage_blocks_parameters(p, stage) - layer->parameters;
-    double held = held_bytes(s, p, stage, &flight);
-    *least = states + runtime + held + scratch_bytes(p, stage, whole_gradient + gathered);
-    *peak = *least;
-    if (zero >= 3) {
-        *peak += p->gathers_once ? others * (software->gathered_bytes + gradient)
-                                 : largest * software->gathered_bytes * software->prefetch_layers;
-        *peak += software->staged_collectives ? largest * software->gathered_bytes : 0;
-    }
-    if (zero >= 2 && !p->gathers_once) { /* a bucket that fills while the one before is scattered */
-        double bucket = software->bucket_bytes > 0 && software->reduce_bytes > 0
-                            ? software->bucket_bytes / software->reduce_bytes * software->gradient_bytes
-                            : parameters * software->gradient_bytes;
-        double chunk = stage_blocks_parameters(p, stage) / (double)at->virtual_stages;
-        *peak += fmin(fmax(bucket, largest * gradient), chunk * software->gradient_bytes);
-    }
-    *peak += at->pipeline > 1 ? 2 * p->boundary_bytes : 0;
-    return STATUS_OK;
-}
-
 /* ---- what is once a step ---- */
 
 /* Reduction of a stage's gradients beyond its own last backward. */
@@ -389,13 +139,14 @@ static enum status reduction_s(struct screen *s, const struct point *p, int64_t 
     if (p->data.count < 2 || (p->at->zero_stage >= 2 && !p->gathers_once)) {
         return STATUS_OK; /* in every micro-batch: beside the backward */
     }
-    double n = (double)stage_layers(p, stage), bytes = stage_parameters(p, stage) * software->reduce_bytes, whole_s;
+    double n = (double)screen_stage_layers(p, stage),
+           bytes = screen_stage_parameters(p, stage) * software->reduce_bytes, whole_s;
     enum collective_kind kind = p->at->zero_stage >= 1 ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
     TRY(pieces_buckets(s->pieces, kind, &p->data, bytes, software->bucket_bytes, &whole_s, error));
     double window = 0;
     if (software->overlap_gradient_reduce && !p->gathers_once) {
-        const struct blocks above =
-            blocks_in(p, p->variants == 1 ? 0 : first_layer(p, stage) + 1, stage_layers(p, stage) - 1);
+        const struct blocks above = screen_blocks_in(p, p->variants == 1 ? 0 : screen_first_layer(p, stage) + 1,
+                                                     screen_stage_layers(p, stage) - 1);
         window = backward_of(p, &above) / (double)p->at->virtual_stages;
     }
     *exposed_s = fmax(whole_s / fmax(1, n), whole_s - window);
@@ -411,7 +162,8 @@ static enum status tail_s(struct screen *s, const struct point *p, double *tail,
     *tail = 0;
     for (int64_t i = 0; i < count; i++) {
         int64_t stage = p->variants == 1 ? stages[i] : i;
-        const struct blocks before = blocks_in(p, 0, p->variants == 1 ? stage * p->per_stage : first_layer(p, stage));
+        const struct blocks before =
+            screen_blocks_in(p, 0, p->variants == 1 ? stage * p->per_stage : screen_first_layer(p, stage));
         double exposed;
         TRY(reduction_s(s, p, stage, &exposed, error));
         *tail = fmax(*tail, exposed - backward_of(p, &before));
@@ -424,14 +176,15 @@ static enum status end_of_step_s(struct screen *s, const struct point *p, double
     const struct software *software = &s->scenario->software;
     const struct model *model = &s->scenario->model;
     const struct screen_point *at = p->at;
-    double most = fmax(stage_parameters(p, 0), stage_parameters(p, at->pipeline - 1)), gathers = 0;
+    double most = fmax(screen_stage_parameters(p, 0), screen_stage_parameters(p, at->pipeline - 1)), gathers = 0;
     for (int64_t stage = 1; p->variants > 1 && stage < at->pipeline - 1; stage++) {
-        most = fmax(most, stage_parameters(p, stage));
+        most = fmax(most, screen_stage_parameters(p, stage));
     }
     double owned = at->zero_stage >= 1 ? most / p->data.count : most;
     double state = owned * (software->master_bytes + software->moments_bytes);
     uint32_t launches = software->optimizer_launches > 0 ? software->optimizer_launches : 1;
-    uint32_t adam_launches = software->fused_optimizer ? launches : launches * (uint32_t)(stage_layers(p, 0) + 1) * 12;
+    uint32_t adam_launches =
+        software->fused_optimizer ? launches : launches * (uint32_t)(screen_stage_layers(p, 0) + 1) * 12;
     double clear = most * (at->zero_stage >= 2 ? 1.0 / p->data.count : 1) * software->gradient_bytes, part;
     *end_s = pieces_stream_s(s->pieces, KERNEL_ELEMENTWISE, 0, clear, 1);
     *end_s += pieces_stream_s(s->pieces, KERNEL_OPTIMIZER, owned * software->gradient_bytes, 0, launches);
@@ -457,7 +210,7 @@ static enum status end_of_step_s(struct screen *s, const struct point *p, double
     }
     if (p->gathers_once) { /* every layer, before its first use */
         for (int64_t stage = 0; stage < (p->variants > 1 ? at->pipeline : 1); stage++) {
-            const struct blocks blocks = stage_blocks(p, stage);
+            const struct blocks blocks = screen_stage_blocks(p, stage);
             double sum = 0;
             for (uint32_t v = 0; v < p->variants; v++) {
                 double bytes = p->layers->blocks[v].parameters * software->gathered_bytes;
@@ -499,7 +252,8 @@ static enum status hop_s(struct screen *s, struct point *p, struct error *error)
     }
     p->boundary_bytes = 0;
     for (int64_t stage = 1; stage < stages; stage++) {
-        double bytes = p->layers->blocks[model_layer_variant(p->model, first_layer(p, stage))].boundary_bytes, hop;
+        double bytes = p->layers->blocks[model_layer_variant(p->model, screen_first_layer(p, stage))].boundary_bytes,
+               hop;
         TRY(one_hop_s(s, p, bytes, &hop, error));
         p->boundary_bytes = fmax(p->boundary_bytes, bytes);
         p->hop_s += hop / (double)(stages - 1);
@@ -571,7 +325,7 @@ enum status screen_cost(struct screen *s, const struct screen_point *at, struct 
     for (int64_t i = 0; i < kind_count; i++) {
         int64_t stage = alike ? kinds[i] : i;
         double least, peak, time = stage_time_s(s, &p, stage);
-        TRY(stage_memory(s, &p, stage, &least, &peak, error));
+        TRY(screen_stage_memory(s, &p, stage, &least, &peak, error));
         sum += time * (double)(alike ? counts[i] : 1);
         most = fmax(most, time);
         cost->least_bytes = fmax(cost->least_bytes, least);
@@ -583,7 +337,7 @@ enum status screen_cost(struct screen *s, const struct screen_point *at, struct 
     cost->step_time_s = (double)p.micro_batches * most + fill + tail + end;
     for (int64_t i = 0; stages != NULL && i < at->pipeline; i++) {
         stages[i].time_s = stage_time_s(s, &p, i);
-        TRY(stage_memory(s, &p, i, &stages[i].least_bytes, &stages[i].peak_bytes, error));
+        TRY(screen_stage_memory(s, &p, i, &stages[i].least_bytes, &stages[i].peak_bytes, error));
     }
     return STATUS_OK;
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "sim/ir/builder.h"
+#include "sim/model/variant.h"
 #include "strategies/policies/zero_offload_state.h"
 
 /* Host traffic that one parameter of OP_HOST_OPTIMIZER stands for: reads fp32 gradient, parameter and two moments, writes the last three (facts/hardware.md C.8). */
@@ -78,21 +79,25 @@ enum space_kind zero_place(struct lowering *lowering, const struct zero_options 
 /* Norms and biases are what is small; a matrix counts as large, a layer below the threshold stays whole. */
 static double persistent_elements(struct lowering *lowering, const struct lower_layer *layer, double threshold)
 {
-    const struct model *m = lower_input(lowering)->model;
-    double tensor = (double)lower_input(lowering)->plan->tensor, hidden = (double)m->hidden;
+    const struct model *whole = lower_input(lowering)->model;
     if (layer->parameters < threshold) {
         return layer->parameters;
     }
     if (layer->kind != LAYER_TRANSFORMER) {
         return 0;
     }
+    uint32_t variant = model_layer_variant(whole, layer->model_index);
+    const struct model m = model_at_variant(whole, variant);
+    double tensor = (double)lower_input(lowering)->plan->tensor, hidden = (double)m.hidden;
+    int norms =
+        m.family == MODEL_T5 && variant != T5_ENCODER ? 3 : 2; /* behind the encoder; before the second attention */
     const struct {
         double elements, count;
     } vectors[] = {
-        { hidden, 2 * (m->norm_bias ? 2 : 1) },
-        { (double)((m->heads + 2 * m->kv_heads) * m->head_size) / tensor, m->qkv_bias },
-        { hidden, (m->projection_bias ? 1 : 0) + (m->ffn_bias ? 1 : 0) },
-        { (double)m->ffn / tensor, m->ffn_bias },
+        { hidden, norms * (m.norm_bias ? 2 : 1) },
+        { (double)((m.heads + 2 * m.kv_heads) * m.head_size) / tensor, m.qkv_bias },
+        { hidden, (m.projection_bias ? 1 : 0) + (m.ffn_bias ? 1 : 0) },
+        { (double)m.ffn / tensor, m.ffn_bias },
     };
     double sum = 0;
     for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
