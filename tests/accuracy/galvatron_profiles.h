@@ -1,0 +1,123 @@
+/* What Galvatron's profilers measured (shared data galvatron2/model_profiles; facts/galvatron-bmw.md E): the files, and what the code of their day ran. Shared by a_galvatron_profiles (layer times) and
+ * a_galvatron_memory (memory triples).
+ *
+ * Every file of a model that we have a graph of is here; T5, Swin, experts, and the files of a half of a layer are not. Numbers that stand in several files (they were carried along with the
+ * repository) are one measurement and count once.
+ *
+ * What ran is told by the folder and the date of a file, as the imports of that code say (PKU-DAIR/Hetu-Galvatron, AFDWang/Hetu-Galvatron: galvatron/models/<folder>/, core/tensor_parallel/transformer.py):
+ *   *_fa, baichuan       flash_attn's modules, [batch, sequence, hidden]; SwiGLU as two kernels; from August 2024 on the tables and the last norm are modules of their own
+ *   *_hf of 2024         Megatron's modules over [sequence, batch, hidden]; llama_hf with megatron.model.rms_norm (primitives in fp32), rotation and SwiGLU as primitives
+ *   from 2025 on         the same modules, flash_attn's RMSNorm, rotation and SwiGLU fused
+ *   bert_hf, vit_hf      Megatron's modules without flash attention, primitives; BERT without pooler and next-sentence classifier
+ * The loss of October 22, 2024 in fp32 (--entropy_in_fp32 came then) is told by its activations, not by an import. */
+#ifndef MEMWALL_TESTS_GALVATRON_PROFILES_H
+#define MEMWALL_TESTS_GALVATRON_PROFILES_H
+
+#include "sim/base/check.h"
+#include "sim/base/units.h"
+#include "strategies/planners/galvatron_files.h"
+#include "strategies/planners/oracle_pieces.h"
+#include "galvatron_golden.h"
+
+struct profile_code {
+    const char *software;
+    bool megatron;      /* its modules: [sequence, batch, hidden], a gather buffer */
+    bool tables_apart;  /* word and position tables are units of their own */
+    bool plain_norm;    /* RMSNorm of fp32 primitives */
+    bool gate_apart;    /* SwiGLU as two kernels though the rest is fused */
+    bool fp32_logits;   /* the loss reads an fp32 copy */
+    bool logits_twice;  /* the loss makes one more 16-bit copy */
+    bool buffer_always; /* the gather buffer is there in a group of one, too */
+    bool no_prefetch;   /* in pipelines the unit before is not gathered ahead (core/parallel.py of May 2024) */
+    double
+        norm_apart; /* bytes a value that the norm before the head keeps of samples that the head does not have: it is split like the layers, the head over all devices */
+};
+
+/* The logits as they are, or in fp32. */
+#define FLASH   "{\"base\":\"megatron-flash\",\"kernels\":{\"loss\":\"half\"}}"
+#define EAGER   "{\"base\":\"pytorch-eager\",\"kernels\":{\"loss\":\"half\"}}"
+#define FP32    "{\"base\":\"pytorch-eager\",\"kernels\":{\"loss\":\"jit\"}}"
+#define UNFUSED "{\"base\":\"pytorch-eager\",\"kernels\":{\"flash_attention\":false,\"loss\":\"half\"}}"
+
+static const struct profile_code GPT_FA = { .software = FLASH, .no_prefetch = true };
+static const struct profile_code LLAMA_FA = {
+    .software = FLASH, .gate_apart = true, .no_prefetch = true, .norm_apart = 2
+};
+static const struct profile_code FA_2024 = {
+    .software = FLASH, .tables_apart = true, .gate_apart = true, .norm_apart = 4
+};
+static const struct profile_code GPT_2024 = {
+    .software = FLASH, .megatron = true, .tables_apart = true, .buffer_always = true
+};
+static const struct profile_code LLAMA_2024 = {
+    .software = EAGER, .megatron = true, .tables_apart = true, .plain_norm = true, .buffer_always = true
+};
+static const struct profile_code LLAMA_OCT_2024 = { .software = FP32,
+                                                    .megatron = true,
+                                                    .tables_apart = true,
+                                                    .plain_norm = true,
+                                                    .fp32_logits = true,
+                                                    .buffer_always = true };
+static const struct profile_code FROM_2025 = {
+    .software = FLASH, .megatron = true, .tables_apart = true, .logits_twice = true
+};
+static const struct profile_code BERT_VIT = { .software = UNFUSED, .megatron = true, .tables_apart = true };
+
+#define GPT(h, ffn)  "\"family\":\"gpt\",\"layers\":2,\"hidden\":" #h ",\"heads\":32,\"ffn\":" #ffn ",\"vocab\":50257"
+#define LLAMA(vocab) "\"family\":\"llama\",\"layers\":2,\"hidden\":4096,\"heads\":32,\"ffn\":11008,\"vocab\":" #vocab
+#define BERT(h, heads, ffn)                                                                                            \
+    "\"family\":\"bert\",\"layers\":2,\"hidden\":" #h ",\"heads\":" #heads ",\"ffn\":" #ffn                            \
+    ",\"vocab\":30522,\"pooler\":false,\"classes\":0"
+#define VIT(h, heads, ffn)                                                                                             \
+    "\"family\":\"vit\",\"layers\":2,\"hidden\":" #h ",\"heads\":" #heads ",\"ffn\":" #ffn                             \
+    ",\"image_size\":224,\"patch_size\":16,\"classes\":1000"
+
+struct profile {
+    const char *file, *model;
+    const struct profile_code *code;
+    uint32_t sequence; /* where the keys have none; or the only one taken */
+};
+
+static inline void profile_load(struct galvatron_file *file, const struct profile *profile, struct arena *arena)
+{
+    struct error error = { 0 };
+    char name[256];
+    (void)snprintf(name, sizeof name, "galvatron2/model_profiles/%s.json", profile->file);
+    if (galvatron_file_load(file, golden_path(name), arena, &error) != STATUS_OK) {
+        TEST_FAIL_("%s", error.message);
+        exit(1);
+    }
+}
+
+/* Each run was told its sequence length: position tables are as long. */
+static inline void profile_scenario(struct scenario *scenario, const struct profile *profile, uint32_t sequence)
+{
+    struct error error = { 0 };
+    char text[1024], positions[64] = "";
+    if (strstr(profile->model, "\"vit\"") == NULL) {
+        (void)snprintf(positions, sizeof positions, ",\"max_sequence\":%u", sequence);
+    }
+    (void)snprintf(text, sizeof text,
+                   "{\"model\":{%s%s},\"machine\":\"dgx-a100-40gb\",\"gpus\":8,\"software\":%s,\"training\":{"
+                   "\"sequence_length\":%u,\"global_batch\":8,\"precision\":\"bf16\"}}",
+                   profile->model, positions, profile->code->software, sequence);
+    if (scenario_parse(scenario, text, "profile", NULL, 0, &error) != STATUS_OK) {
+        TEST_FAIL_("%s", error.message);
+        exit(1);
+    }
+}
+
+/* A line of the README's table (tests/accuracy/table.sh). */
+static inline void profile_summary(const char *what, uint32_t count, double mean, double bias, double worst,
+                                   double allowed)
+{
+    printf("%-54s %4u rows  mean error %5.2f %%  bias %+6.2f %%  worst %6.2f %%  ", what, count, 100 * mean, 100 * bias,
+           100 * fabs(worst));
+    if (allowed > 0) {
+        printf("allowed %4.1f %%  %s\n", 100 * allowed, mean <= allowed ? "ok" : "TOO FAR OFF");
+    } else {
+        printf("shown, not judged\n");
+    }
+}
+
+#endif
