@@ -386,6 +386,13 @@ static void test_transients(void)
     double logits = 2.0 * 1024 * 50257;
     EXPECT_REAL(graph.forward_transient_bytes, 2 * logits, 0);
     EXPECT_REAL(graph.backward_transient_bytes, 2 * logits + 2 * sbh, 0);
+    /* On 16-bit logits: half is kept, the logits live beside it, and the gradient takes its place. */
+    double kept = graph.saved_bytes_none;
+    shape.loss = LOSS_HALF;
+    graph = graph_of(&m, LAYER_HEAD, &shape);
+    EXPECT_REAL(graph.saved_bytes_none, kept - 2 * logits, 0);
+    EXPECT_REAL(graph.forward_transient_bytes, 2 * logits, 0);
+    EXPECT(graph.backward_transient_bytes <= 4 * sbh);
 }
 
 static void test_gemm_records(void)

@@ -250,17 +250,18 @@ static void cross_entropy_compiled(struct layer_builder *b, uint32_t logits)
 }
 
 /* Megatron over this rank's part of the vocabulary: cast to fp32, row maximum, subtract, exponential, row sum, divide, the last three in place (Megatron-core's
- * fused variant exponentiates into a second tensor), with three sums over the group. The softmax is saved, one fp32 number a logit. */
-static void cross_entropy_megatron(struct layer_builder *b, uint32_t logits, bool second)
+ * fused variant exponentiates into a second tensor), with three sums over the group. The softmax is saved, one fp32 number a logit. `half`: no cast, the shift makes the copy. */
+static void cross_entropy_megatron(struct layer_builder *b, uint32_t logits, enum loss_kind kind)
 {
-    double wide = logits_fp32_bytes(b), narrow = layer_area(b->tokens, b->vocab) * b->element,
+    bool second = kind == LOSS_JIT, half = kind == LOSS_HALF, held = second || half;
+    double narrow = layer_area(b->tokens, b->vocab) * b->element, wide = half ? narrow : logits_fp32_bytes(b),
            token = 4.0 * (double)b->tokens;
-    uint32_t saved = save_tensor(b, "logits_fp32", wide, false, false);
+    uint32_t saved = save_tensor(b, half ? "softmax" : "logits_fp32", wide, false, false);
     uint32_t cast = second ? live_open(b, wide) : LIVE_NONE;
-    if (b->element < 4.0) {
+    if (b->element < 4.0 && !half) {
         op_stream(b, "logits_to_fp32", KERNEL_ELEMENTWISE, 1, b->tokens, b->vocab, narrow, wide);
     }
-    live_close(b, second ? LIVE_NONE : logits); /* the caller of the fused one still holds them */
+    live_close(b, held ? LIVE_NONE : logits); /* the caller still holds what was not cast, and the fused one's */
     op_stream(b, "logits_maximum", KERNEL_SOFTMAX, 1, b->tokens, b->vocab, wide, token);
     token_all_reduce(b, "maximum_all_reduce");
     /* Subtract, and pick the targets: mask, index, gather, fill. */
@@ -273,15 +274,16 @@ static void cross_entropy_megatron(struct layer_builder *b, uint32_t logits, boo
     op_stream(b, "loss", KERNEL_ELEMENTWISE, 4, b->tokens, 1, 8.0 * token,
               4.0 * token); /* log, difference, mask, mean */
     live_close(b, saved);
-    live_close(b, second ? logits : LIVE_NONE);
+    live_close(b, held ? logits : LIVE_NONE);
 }
 
 static void cross_entropy(struct layer_builder *b, uint32_t logits)
 {
     switch (loss_kind(b)) {
     case LOSS_EAGER: cross_entropy_eager(b, logits); return;
-    case LOSS_IN_PLACE: cross_entropy_megatron(b, logits, false); return;
-    case LOSS_JIT: cross_entropy_megatron(b, logits, true); return;
+    case LOSS_IN_PLACE:
+    case LOSS_JIT:
+    case LOSS_HALF: cross_entropy_megatron(b, logits, loss_kind(b)); return;
     case LOSS_COMPILED: cross_entropy_compiled(b, logits); return;
     case LOSS_OWN:
     case LOSS_COUNT: CHECK(false);
@@ -318,6 +320,9 @@ static uint32_t cross_entropy_backward(struct layer_builder *b)
         /* In place on the saved softmax: subtract one at the target, multiply by the incoming gradient. */
         op_stream(b, "cross_entropy_backward", KERNEL_ELEMENTWISE, 5, b->tokens, b->vocab, wide, wide);
         break;
+    case LOSS_HALF:
+        op_stream(b, "cross_entropy_backward", KERNEL_ELEMENTWISE, 5, b->tokens, b->vocab, narrow, narrow);
+        return LIVE_NONE;
     case LOSS_OWN:
     case LOSS_COUNT: CHECK(false);
     }

@@ -12,14 +12,18 @@
  *         - the loss: all that is saved, the head's gathered weights, and the short-lived logits
  *         - the end of a unit's backward: its weights (2 bytes a parameter), their gradients one by one (2) and joined into the unit's flat one (2); the weights of the unit before it, gathered
  *           ahead; a layer's incoming gradient, and when it was repeated also its output, input and outgoing gradient, which the checkpoint holds
- *         - a layer's backward half way: what it saved, short-lived tensors, both units' weights; of a repeated one, whose tensors are held longer, also its output and the gradients of its
- *           feed-forward weights
- *         each less the gradients in "ms" that are not there yet: all in the forward pass, those of units still to come in the backward pass. */
+ *         - a layer's backward half way: what it saved less the input of its second product, short-lived tensors (gathered sequences lie in the buffer), both units' weights; of a repeated one,
+ *           whose tensors are all held longer, also its output and the gradients of its feed-forward weights
+ *         each less the gradients in "ms" that are not there yet: all in the forward pass, those of units still to come in the backward pass.
+ *
+ * Pipelines run the whole batch as one micro-batch; measured are the outer stages. What the first one sent stays until its backward, and with flash_attn's modules what crossed stages last is still
+ * there after the step. The rules of one stage alone had these rows 5.30 % off, unseen; seeing them brought no_prefetch, the buffer left out of short-lived tensors and the second product's input. */
 #include "galvatron_profiles.h"
 
 struct triple {
     const struct profile *profile;
-    uint32_t devices, tensor, layers, batch, sequence;
+    uint32_t pipeline, devices, tensor, layers, batch, sequence; /* devices, layers: of the stage */
+    bool first, last; /* stages: the profiler's ranks are in the outer ones */
     bool recompute, sequence_parallel, vocab_split;
     double measured[3], predicted[3]; /* MiB: ms, act, act_peak */
 };
@@ -58,7 +62,7 @@ static const struct profile MEMORIES[] = {
       0 }, /* of 4096; later files have the same numbers under 2048, but a recomputed layer keeps 32 MiB a sample, which is 4096 x 4096 x 2 bytes */
     { "gpt__memory_profiling_bf16_llama2-7b_seqlen2048_all__2026-03-30_9b0c9fb2", LLAMA(32000), &FROM_2025, 0 },
 };
-enum { MEMORY_FILES = sizeof MEMORIES / sizeof *MEMORIES, TRIPLES_MAX = 512 };
+enum { MEMORY_FILES = sizeof MEMORIES / sizeof *MEMORIES, TRIPLES_MAX = 1024 };
 static struct triple triples[TRIPLES_MAX];
 static uint32_t triple_count;
 
@@ -82,15 +86,21 @@ static void read_triples(const struct profile *profile)
         const struct galvatron_entry *entry = &file.entries[i];
         group = entry->depth == 0 ? entry : group;
         size_t length = strlen(entry->pattern);
-        bool first = entry->depth == 1 && length > 3 && strcmp(entry->pattern + length - 3, "_ms") == 0 &&
-                     entry->numbers[entry->number_count - 1] == 0; /* rank 0 */
-        if (!first || group == NULL || strncmp(group->pattern, "#_#_#", 5) != 0 || group->numbers[0] != 1) {
+        bool opens = entry->depth == 1 && length > 3 && strcmp(entry->pattern + length - 3, "_ms") == 0;
+        if (!opens || group == NULL || strncmp(group->pattern, "#_#_#", 5) != 0) {
+            continue;
+        }
+        uint32_t rank = entry->numbers[entry->number_count - 1], pipeline = group->numbers[0];
+        if (pipeline == 1 && rank > 0) { /* as rank 0 */
             continue;
         }
         struct triple triple = { .profile = profile,
+                                 .pipeline = pipeline,
+                                 .first = rank == 0,
+                                 .last = rank > 0 || pipeline == 1,
                                  .devices = group->numbers[1] * group->numbers[2],
                                  .tensor = group->numbers[1],
-                                 .layers = entry->numbers[1],
+                                 .layers = entry->numbers[1] / pipeline,
                                  .batch = entry->numbers[2],
                                  .sequence = profile->sequence > 0 ? profile->sequence : entry->numbers[3],
                                  .recompute = strstr(group->pattern, "_c") != NULL,
@@ -111,26 +121,38 @@ static void read_triples(const struct profile *profile)
 struct units {
     double layer, ffn, embedding, word, before_first, head; /* parameters of a device's whole unit; ffn: of a layer's */
     /* bytes of its samples: kept, with what recomputation rebuilds, short-lived; a boundary between layers */
-    double layer_saved, layer_rebuilt, layer_scratch, boundary;
+    double layer_saved, layer_rebuilt, layer_scratch, boundary, ffn_input; /* of the second product */
     double embedding_saved, head_saved, loss_saved, loss_scratch;
 };
+
+static double activations(const struct triple *triple, const struct units *u)
+{
+    double act = triple->layers * u->layer_saved;
+    act += triple->first ? u->embedding_saved : 0;
+    act += triple->last ? u->head_saved : u->boundary; /* what was sent */
+    return act;
+}
 
 static double peak_of(const struct triple *triple, const struct units *u)
 {
     double ways = (double)triple->devices / triple->tensor, end_ways = triple->vocab_split ? ways : triple->devices;
-    double n = triple->layers, act = n * u->layer_saved + u->embedding_saved + u->head_saved;
-    double of_layer = 4 * u->layer / ways, of_embedding = 4 * u->embedding / end_ways, of_head = 4 * u->head / end_ways;
-    double all = n * of_layer + of_embedding + of_head;
-    double peak = fmax(act + u->loss_scratch + 2 * u->head, act - u->loss_saved + 6 * u->head) - all;
-    for (uint32_t layer = triple->layers; layer > 0; layer--) {
-        double absent = layer * of_layer + of_embedding, kept = (layer - 1.0) * u->layer_saved + u->embedding_saved;
-        double ahead = 2 * (layer > 1 ? u->layer : u->before_first);
-        double held = triple->recompute ? 4 * u->boundary : u->boundary;
-        peak = fmax(peak, kept + 6 * u->layer + ahead + held - absent);
-        double repeated = triple->recompute ? u->boundary + 2 * u->ffn : 0;
-        peak = fmax(peak, kept + u->layer_rebuilt + repeated + u->layer_scratch + 2 * u->layer + ahead - absent);
+    double of_layer = 4 * u->layer / ways, of_embedding = triple->first ? 4 * u->embedding / end_ways : 0;
+    double act = activations(triple, u), sent = triple->last ? 0 : u->boundary, peak = 0;
+    double saved_before = triple->first ? u->embedding_saved : 0;
+    if (triple->last) {
+        double all = triple->layers * of_layer + of_embedding + 4 * u->head / end_ways;
+        peak = fmax(act + u->loss_scratch + 2 * u->head, act - u->loss_saved + 6 * u->head) - all;
     }
-    return fmax(peak, 6 * u->word - of_embedding);
+    for (uint32_t layer = triple->layers; layer > 0; layer--) {
+        double absent = layer * of_layer + of_embedding, kept = (layer - 1.0) * u->layer_saved + saved_before + sent;
+        bool gathers = !(triple->profile->code->no_prefetch && triple->pipeline > 1);
+        double ahead = gathers ? 2 * (layer > 1 ? u->layer : triple->first ? u->before_first : 0) : 0;
+        double held = triple->recompute ? 4 * u->boundary : u->boundary;
+        double half_way = u->layer_scratch + (triple->recompute ? u->boundary + 2 * u->ffn : -u->ffn_input);
+        peak = fmax(peak, kept + 6 * u->layer + ahead + held - absent);
+        peak = fmax(peak, kept + u->layer_rebuilt + half_way + 2 * u->layer + ahead - absent);
+    }
+    return triple->first ? fmax(peak, sent + 6 * u->word - of_embedding) : peak;
 }
 
 /* What the code of the day keeps of a layer beyond our graph's count. */
@@ -169,14 +191,19 @@ static void predict_ends(const struct triple *triple, const struct scenario *sce
     u->loss_scratch = 2 * logits + (code->fp32_logits ? 4 * logits : 0) + (code->logits_twice ? 2 * logits : 0);
 }
 
+static double gather_buffer(const struct triple *triple, const struct model *model, double samples)
+{
+    const struct profile_code *code = triple->profile->code;
+    bool has = code->megatron && triple->sequence_parallel && (triple->tensor > 1 || code->buffer_always);
+    return has ? 2 * samples * triple->sequence * (double)model->hidden : 0;
+}
+
 static double buffers(const struct triple *triple, const struct scenario *scenario, double samples)
 {
     const struct profile_code *code = triple->profile->code;
     const struct model *model = &scenario->model;
     double tokens = samples * triple->sequence, bytes = 2 * scenario->machine.blas_workspace_bytes;
-    if (code->megatron && triple->sequence_parallel && (triple->tensor > 1 || code->buffer_always)) {
-        bytes += 2 * tokens * (double)model->hidden;
-    }
+    bytes += gather_buffer(triple, model, samples);
     if (code == &BERT_VIT) {
         bytes += 2 * tokens * (double)model->heads / triple->tensor * triple->sequence;
     }
@@ -205,10 +232,15 @@ static void predict_triple(struct triple *triple)
     u.layer_rebuilt = layer.saved_bytes[RECOMPUTE_NONE] + layer_extra(triple, model, samples);
     u.layer_saved = triple->recompute ? layer.saved_bytes[RECOMPUTE_FULL] : u.layer_rebuilt;
     u.layer_scratch = layer.backward_scratch_bytes[RECOMPUTE_NONE];
+    u.layer_scratch -= triple->tensor > 1 ? gather_buffer(triple, model, samples) : 0;
+    u.ffn_input = 2.0 * samples * triple->sequence * (double)model->ffn / triple->tensor;
     u.boundary = layer.boundary_bytes;
-    double parameters = triple->layers * u.layer * triple->tensor + (u.embedding + u.head) * end_tensor;
-    triple->predicted[0] = 16 * parameters / triple->devices + buffers(triple, &scenario, samples);
-    triple->predicted[1] = triple->layers * u.layer_saved + u.embedding_saved + u.head_saved;
+    double ends = (triple->first ? u.embedding : 0) + (triple->last ? u.head : 0);
+    double parameters = triple->layers * u.layer * triple->tensor + ends * end_tensor;
+    double exchanged =
+        triple->pipeline > 1 && !triple->profile->code->megatron ? u.boundary : 0; /* of the last micro-batch */
+    triple->predicted[0] = 16 * parameters / triple->devices + buffers(triple, &scenario, samples) + exchanged;
+    triple->predicted[1] = activations(triple, &u);
     triple->predicted[2] = peak_of(triple, &u);
     for (int k = 0; k < 3; k++) {
         triple->predicted[k] /= MIB;
@@ -235,9 +267,13 @@ static void add_triple(struct sums *sums, const struct triple *triple)
 
 static void print_triple(const struct triple *t)
 {
-    printf("  %-18.18s %.10s s%u tp%u L%u%s%s%s ", t->profile->file,
-           t->profile->file + strlen(t->profile->file) - strlen("2024-05-30_f711e97b"), t->sequence, t->tensor,
-           t->layers, t->recompute ? " c" : "", t->sequence_parallel ? " sp" : "", t->vocab_split ? " vtp" : "");
+    printf("  %-18.18s %.10s s%u pp%u%s tp%u L%u%s%s%s ", t->profile->file,
+           t->profile->file + strlen(t->profile->file) - strlen("2024-05-30_f711e97b"), t->sequence, t->pipeline,
+           t->pipeline == 1 ? ""
+           : t->first       ? " first"
+                            : " last",
+           t->tensor, t->layers, t->recompute ? " c" : "", t->sequence_parallel ? " sp" : "",
+           t->vocab_split ? " vtp" : "");
     for (int k = 0; k < 3; k++) {
         printf("  %s %.1f, predicted %.1f (%+.1f %%)", PARTS[k] + 1, t->measured[k], t->predicted[k],
                100 * (t->predicted[k] / t->measured[k] - 1));
@@ -245,26 +281,26 @@ static void print_triple(const struct triple *t)
     printf("\n");
 }
 
-static void test_memory(void)
+/* The triples of one stage, or those of several; the mean error. */
+static double judge(bool pipelined, const char *what)
 {
     static const char *const whats[3] = { "  model states after backward", "  activations after forward",
                                           "  peak of forward and backward" };
     struct sums all = { 0 };
-    fclose(golden_open(
-        "galvatron2/model_profiles/vit_hf__memory_profiling_bf16_hidden2560_head32__2025-03-24_7ee4925f.json"));
     for (size_t i = 0; i < MEMORY_FILES; i++) {
-        uint32_t first = triple_count;
         struct sums of_file = { 0 };
-        read_triples(&MEMORIES[i]);
-        for (uint32_t k = first; k < triple_count; k++) {
-            predict_triple(&triples[k]);
-            print_triple(&triples[k]);
-            add_triple(&all, &triples[k]);
-            add_triple(&of_file, &triples[k]);
+        for (uint32_t k = 0; k < triple_count; k++) {
+            if (triples[k].profile == &MEMORIES[i] && (triples[k].pipeline > 1) == pipelined) {
+                print_triple(&triples[k]);
+                add_triple(&all, &triples[k]);
+                add_triple(&of_file, &triples[k]);
+            }
         }
-        printf("  %-88s %2u triples  off %5.2f %% %5.2f %% %5.2f %%\n", MEMORIES[i].file, of_file.count,
-               100 * of_file.off[0] / of_file.count, 100 * of_file.off[1] / of_file.count,
-               100 * of_file.off[2] / of_file.count);
+        if (of_file.count > 0) {
+            printf("  %-88s %2u triples  off %5.2f %% %5.2f %% %5.2f %%\n", MEMORIES[i].file, of_file.count,
+                   100 * of_file.off[0] / of_file.count, 100 * of_file.off[1] / of_file.count,
+                   100 * of_file.off[2] / of_file.count);
+        }
     }
     double mean = 0, bias = 0, worst = 0;
     for (int k = 0; k < 3; k++) {
@@ -273,9 +309,24 @@ static void test_memory(void)
         bias += all.bias[k] / (3 * all.count);
         worst = fmax(worst, fabs(all.worst[k]));
     }
-    profile_summary("memory triples (Galvatron's profiles)", 3 * all.count, mean, bias, worst, 0.05);
-    EXPECT(mean <= 0.05);
-    EXPECT(all.count >= 266);
+    profile_summary(what, 3 * all.count, mean, bias, worst, 0.05);
+    return mean;
+}
+
+static void test_memory(void)
+{
+    fclose(golden_open(
+        "galvatron2/model_profiles/vit_hf__memory_profiling_bf16_hidden2560_head32__2025-03-24_7ee4925f.json"));
+    for (size_t i = 0; i < MEMORY_FILES; i++) {
+        read_triples(&MEMORIES[i]);
+    }
+    for (uint32_t k = 0; k < triple_count; k++) {
+        predict_triple(&triples[k]);
+    }
+    EXPECT(judge(false, "memory triples (Galvatron's profiles)") <= 0.05);
+    EXPECT(judge(true, "memory triples of pipeline stages (the same)") <= 0.05);
+    EXPECT(triple_count >= 266);
+    printf("  %u triples\n", triple_count);
 }
 
 TEST_MAIN(TEST(test_memory))

@@ -28,6 +28,7 @@ struct profile_code {
     bool fp32_logits;   /* the loss reads an fp32 copy */
     bool logits_twice;  /* the loss makes one more 16-bit copy */
     bool buffer_always; /* the gather buffer is there in a group of one, too */
+    bool no_prefetch;   /* in pipelines the unit before is not gathered ahead (core/parallel.py of May 2024) */
     double
         norm_apart; /* bytes a value that the norm before the head keeps of samples that the head does not have: it is split like the layers, the head over all devices */
 };
@@ -38,8 +39,10 @@ struct profile_code {
 #define FP32    "{\"base\":\"pytorch-eager\",\"kernels\":{\"loss\":\"jit\"}}"
 #define UNFUSED "{\"base\":\"pytorch-eager\",\"kernels\":{\"flash_attention\":false,\"loss\":\"half\"}}"
 
-static const struct profile_code GPT_FA = { .software = FLASH };
-static const struct profile_code LLAMA_FA = { .software = FLASH, .gate_apart = true, .norm_apart = 2 };
+static const struct profile_code GPT_FA = { .software = FLASH, .no_prefetch = true };
+static const struct profile_code LLAMA_FA = {
+    .software = FLASH, .gate_apart = true, .no_prefetch = true, .norm_apart = 2
+};
 static const struct profile_code FA_2024 = {
     .software = FLASH, .tables_apart = true, .gate_apart = true, .norm_apart = 4
 };
