@@ -93,7 +93,7 @@ else()
   file(GLOB EXEC_CUDA_SOURCES CONFIGURE_DEPENDS ${MEMWALL_CUDA_SOURCES}/*.c)
   list(REMOVE_ITEM EXEC_CUDA_SOURCES ${MEMWALL_CUDA_SOURCES}/world_single.c ${MEMWALL_CUDA_SOURCES}/world_mpi.c)
   # The host's part of the work is the host executor's.
-  foreach(shared host_optimizer host_meeting host_floats)
+  foreach(shared host_cores host_optimizer host_meeting host_floats)
     list(APPEND EXEC_CUDA_SOURCES ${PROJECT_SOURCE_DIR}/validate/exec_host/${shared}.c)
   endforeach()
   # As the host executor is compiled: the optimizer's square roots become vector code.
