@@ -43,8 +43,10 @@ check() { # what, condition of awk
 make_sweep "$points" "$folder/all.json"
 begun=$(date +%s%N)
 "$binary" sweep "$folder/all.json" --db "$folder/two.db" --threads 2 --quiet >"$folder/out" &
-sweep=$!
+sweep=$! processor=0
 while [ -e "/proc/$sweep/status" ]; do
+    ticks=$(sed 's/.*) //' "/proc/$sweep/stat" 2>/dev/null | awk '{ print $12 + $13 }')
+    processor=${ticks:-$processor}
     sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$sweep/status" 2>/dev/null >>"$folder/rss"
     sleep 0.1
 done
@@ -55,6 +57,7 @@ samples=$(grep -c . "$folder/rss")
 early=$(sed -n "$((samples / 10 + 1))p" "$folder/rss") late=$(tail -2 "$folder/rss" | head -1)
 s10000=$(awk -v ns=$took -v n="$count" 'BEGIN { printf "%.1f", ns / 1e9 * 10000 / n }')
 echo "two threads: $count scenarios in $(seconds $took) s with the database: 10,000 in $s10000 s"
+echo "processor time $(awk -v t="$processor" -v hz="$(getconf CLK_TCK)" 'BEGIN { printf "%.1f", t / hz }') s; two cores of our own need half of it"
 echo "memory of the process: $((early / 1024)) MiB after a tenth of the time, $((late / 1024)) MiB at the end"
 check "10,000 in 60 s" "$s10000 <= 60"
 check "memory flat: at most a tenth more at the end" "$late <= 1.1 * $early"
