@@ -2,29 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plots/link_bins.h"
 #include "plots/plot_internal.h"
 #include "sim/base/units.h"
 
 enum { LINK_ROWS_MAX = 12, BINS = 300 };
-
-/* Means over bins, as a share of the capacity: equal to what the link moved in that time. */
-static void link_bins(const struct link_series *series, double capacity, int64_t end_ps, double use[BINS])
-{
-    memset(use, 0, BINS * sizeof *use);
-    double bin_ps = (double)end_ps / BINS;
-    for (uint32_t i = 0; i < series->count; i++) {
-        int64_t to_ps = i + 1 < series->count ? series->times_ps[i + 1] : end_ps;
-        double share = series->bytes_per_s[i] / capacity, from = (double)series->times_ps[i];
-        if (share <= 0) {
-            continue;
-        }
-        for (uint32_t b = (uint32_t)(from / bin_ps); b < BINS && from < (double)to_ps; b++) {
-            double until = bin_ps * (b + 1) < (double)to_ps ? bin_ps * (b + 1) : (double)to_ps;
-            use[b] += until > from ? share * (until - from) / bin_ps : 0;
-            from = until > from ? until : from;
-        }
-    }
-}
 
 /* The scale of all rows: the highest bin, rounded up to 5, 10, 20, 50 or 100 %. */
 static double scale_of(const double (*use)[BINS], uint32_t count)
@@ -101,7 +83,7 @@ enum status plot_links(const struct plot_input *input, struct picture *picture, 
         return error_set(error, STATUS_NO_MEMORY, "out of memory for the links plot");
     }
     for (uint32_t r = 0; r < count; r++) {
-        link_bins(&input->links[r], input->input->cluster->resources[input->links[r].resource].capacity, end_ps,
+        link_bins(&input->links[r], input->input->cluster->resources[input->links[r].resource].capacity, end_ps, BINS,
                   use[r]);
     }
     const double(*rows)[BINS] = (const double(*)[BINS])use;

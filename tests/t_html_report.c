@@ -1,10 +1,13 @@
 /* The report of a step: writer, readers, and that the page says what the result says. */
+#include "plots/link_bins.h"
 #include "plots/memory_bins.h"
 #include "sim/base/json_write.h"
+#include "sim/base/units.h"
 #include "sim/report/files.h"
 #include "sim/report/html/csv_read.h"
 #include "sim/report/html/html.h"
 #include "sim/report/html/step_page.h"
+#include "sim/report/link_kind.h"
 #include "tests/html_check.h"
 #include "tests/report_run.h"
 
@@ -262,7 +265,7 @@ static void own(struct step_texts *texts, enum step_text which, struct strbuf *f
 /* The texts of a run, with `name` as the scenario's. */
 static bool make_texts(struct report_run *run, const char *name, struct step_texts *texts)
 {
-    struct strbuf result = { 0 }, record_text = { 0 }, explain = { 0 }, ops = { 0 }, memory = { 0 };
+    struct strbuf result = { 0 }, record_text = { 0 }, explain = { 0 }, ops = { 0 }, memory = { 0 }, traffic = { 0 };
     struct error error = { 0 };
     if (!report_run(run, SCENARIO)) {
         return false;
@@ -282,12 +285,13 @@ static bool make_texts(struct report_run *run, const char *name, struct step_tex
     EXPECT_INT(explain_scenario(&explanation, &input, &error), STATUS_OK);
     explanation_print_json(&explanation, &explain);
     explanation_free(&explanation);
-    EXPECT_INT(files_series(&run->input, &ops, &memory, &error), STATUS_OK);
+    EXPECT_INT(files_series(&run->result, &run->input, &ops, &memory, &traffic, &error), STATUS_OK);
     own(texts, STEP_RESULT, &result);
     own(texts, STEP_RUN, &record_text);
     own(texts, STEP_EXPLAIN, &explain);
     own(texts, STEP_OPS, &ops);
     own(texts, STEP_MEMORY, &memory);
+    own(texts, STEP_TRAFFIC, &traffic);
     return true;
 }
 
@@ -437,8 +441,9 @@ static void test_series(void)
     struct report_run run = { 0 };
     struct step_series series;
     struct error error = { 0 };
-    struct strbuf ops = { 0 }, memory = { 0 };
-    if (report_run(&run, SCENARIO) && files_series(&run.input, &ops, &memory, &error) == STATUS_OK) {
+    struct strbuf ops = { 0 }, memory = { 0 }, traffic = { 0 };
+    if (report_run(&run, SCENARIO) &&
+        files_series(&run.result, &run.input, &ops, &memory, &traffic, &error) == STATUS_OK) {
         EXPECT_INT(step_series_read(&series, ops.text, "ops.csv", memory.text, "memory.csv", &error), STATUS_OK);
         EXPECT_INT(series.end_ps, run.timeline.end_ps);
         EXPECT_INT(series.rank_count, run.schedule.rank_count);
@@ -468,6 +473,64 @@ static void test_series(void)
     }
     strbuf_free(&ops);
     strbuf_free(&memory);
+    strbuf_free(&traffic);
+    report_run_free(&run);
+}
+
+/* Traffic read back from the table: over the step each link carries the bytes that the result says it moved, whole and in bins. */
+static void test_traffic(void)
+{
+    struct report_run run = { 0 };
+    struct step_traffic traffic;
+    struct error error = { 0 };
+    struct strbuf ops = { 0 }, memory = { 0 }, text = { 0 };
+    if (report_run(&run, SCENARIO) &&
+        files_series(&run.result, &run.input, &ops, &memory, &text, &error) == STATUS_OK) {
+        EXPECT_INT(step_traffic_read(&traffic, text.text, "traffic.csv", &error), STATUS_OK);
+        EXPECT(traffic.link_count > 0);
+        for (uint32_t i = 0; i < traffic.link_count; i++) {
+            const struct traffic_link *link = &traffic.links[i];
+            double bins[50], moved = 0, in_bins = 0, said = NAN;
+            char name[96];
+            for (uint32_t k = 0; k < run.result.link_count; k++) {
+                const uint32_t resource = run.result.links[k].resource;
+                if (strcmp(cluster_resource_name(run.input.cluster, resource, name, sizeof name), link->name) == 0) {
+                    said = run.result.links[k].bytes;
+                    EXPECT_REAL(link->capacity_bytes_per_s, run.input.cluster->resources[resource].capacity, 0);
+                    EXPECT_INT(link->series.alike, link_series_alike(&run.result, &run.input, k));
+                    EXPECT_TEXT(link->kind, link_kind_word(run.input.cluster, resource));
+                }
+            }
+            for (uint32_t k = 0; k + 1 < link->series.count; k++) {
+                moved +=
+                    link->series.bytes_per_s[k] * s_from_ps(link->series.times_ps[k + 1] - link->series.times_ps[k]);
+            }
+            link_bins(&link->series, 1, run.timeline.end_ps, 50, bins);
+            for (uint32_t k = 0; k < 50; k++) {
+                in_bins += bins[k] * s_from_ps(run.timeline.end_ps) / 50;
+            }
+            printf("%s: %.6g bytes, in bins %.6g, of the result %.6g\n", link->name, moved, in_bins, said);
+            EXPECT_REAL(moved, said, 1e-6);
+            EXPECT_REAL(in_bins, said, 1e-6);
+        }
+        step_traffic_free(&traffic);
+        static const struct {
+            const char *row, *part;
+        } bad[] = { { "a,pcie,1,1e9,5,1\na,pcie,1,1e9,5,1\n", "line 3: times of a do not rise" },
+                    { "a,pcie,1,1e9,5\n", "traffic.csv:2: this row has not as many cells" },
+                    { "a,pcie,1,1e9,5,-1\n", "traffic.csv:2: expected a number" },
+                    { "a,pcie,1,1e9,5,1e300\n", "traffic.csv:2: expected a number" } };
+        for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+            char table[256], message[2048];
+            snprintf(table, sizeof table, "link,kind,links_alike,capacity_bytes_per_s,time_us,bytes_per_s\n%s",
+                     bad[i].row);
+            EXPECT_INT(step_traffic_read(&traffic, table, "traffic.csv", &error), STATUS_BAD_INPUT);
+            EXPECT_PART(error_text(&error, message, sizeof message), bad[i].part);
+        }
+    }
+    strbuf_free(&ops);
+    strbuf_free(&memory);
+    strbuf_free(&text);
     report_run_free(&run);
 }
 
@@ -500,4 +563,4 @@ static void test_explanation(void)
 
 TEST_MAIN(TEST(test_escaping), TEST(test_elements), TEST(test_table), TEST(test_checker), TEST(test_csv),
           TEST(test_bad_csv), TEST(test_bad_results), TEST(test_facts), TEST(test_memory_bins), TEST(test_page),
-          TEST(test_result_alone), TEST(test_neighbours), TEST(test_series), TEST(test_explanation))
+          TEST(test_result_alone), TEST(test_neighbours), TEST(test_series), TEST(test_traffic), TEST(test_explanation))

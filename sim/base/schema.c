@@ -68,7 +68,7 @@ enum status schema_name(const struct json *root, const char *fallback, size_t by
         return json_error(at.node != NULL ? &at : root, error, "the name has %zu bytes: at most %zu are allowed",
                           strlen(*name), bytes_max);
     }
-    if (at.node != NULL && strpbrk(*name, "\t\r\n") != NULL) {
+    if (at.node != NULL && *name != NULL && strpbrk(*name, "\t\r\n") != NULL) {
         return json_error(&at, error, "a name is one line: it must not hold tabs or line ends");
     }
     return STATUS_OK;

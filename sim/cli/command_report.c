@@ -103,12 +103,12 @@ static enum status print_job(struct call *call, const struct job *job, struct er
     struct run_texts record = { 0 };
     struct step_texts texts = { 0 };
     struct step_source source;
-    struct strbuf ops = { 0 }, memory = { 0 };
+    struct strbuf ops = { 0 }, memory = { 0 }, traffic = { 0 };
     result_print_json(&job->result, &job->input, &record.result);
     run_studies_add_json(&call->studies, job, &record.result);
     enum status status = run_texts_make(&record, job, &call->flags, call->argc, call->argv, error);
     if (status == STATUS_OK) {
-        status = files_series(&job->input, &ops, &memory, error);
+        status = files_series(&job->result, &job->input, &ops, &memory, &traffic, error);
     }
     if (status == STATUS_OK) {
         hand_over(&texts, STEP_RESULT, &record.result);
@@ -116,11 +116,13 @@ static enum status print_job(struct call *call, const struct job *job, struct er
         hand_over(&texts, STEP_EXPLAIN, &record.explain);
         hand_over(&texts, STEP_OPS, &ops);
         hand_over(&texts, STEP_MEMORY, &memory);
+        hand_over(&texts, STEP_TRAFFIC, &traffic);
         status = step_source_read(&source, &texts, error);
     }
     run_texts_free(&record);
     strbuf_free(&ops);
     strbuf_free(&memory);
+    strbuf_free(&traffic);
     if (status == STATUS_OK) {
         status = print_step(call, &source, error);
         step_source_free(&source);

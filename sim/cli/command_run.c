@@ -41,7 +41,7 @@ const struct cli_command command_run = {
         "  run.json            version, command, hashes, the scenario as it was run\n"
         "  explain.json        every term and constant with its source; memwall report DIR reads all of these\n"
         "  trace.json.gz       open it at https://ui.perfetto.dev (one process a rank, one row a queue)\n"
-        "  ops.csv, memory.csv, links.csv\n"
+        "  ops.csv, memory.csv, links.csv, traffic.csv (links over time), stages.csv\n"
         "  timeline, memory, links as .svg and .png\n",
     .positional_min = 0,
     .positional_max = 1,

@@ -1,5 +1,7 @@
 #include "sim/core/block_tree.h"
 
+#include <stddef.h>
+
 #include "sim/base/check.h"
 
 void block_tree_insert(struct blockalloc_node *nodes, uint32_t *root, uint32_t node, uint32_t priority)
@@ -28,15 +30,10 @@ void block_tree_insert(struct blockalloc_node *nodes, uint32_t *root, uint32_t n
     *after = BLOCK_NONE;
 }
 
-void block_tree_remove(struct blockalloc_node *nodes, uint32_t *root, uint32_t node)
+/* Takes `node` out from under `link`: its two subtrees, the one all before the other, become one. */
+static void unlink_node(struct blockalloc_node *nodes, uint32_t *link, uint32_t node)
 {
-    const struct blockalloc_node *n = &nodes[node];
-    uint32_t *link = root;
-    while (*link != node) {
-        CHECK(*link != BLOCK_NONE);
-        link = block_is_before(n, &nodes[*link]) ? &nodes[*link].left : &nodes[*link].right;
-    }
-    uint32_t before = n->left, after = n->right;
+    uint32_t before = nodes[node].left, after = nodes[node].right;
     while (before != BLOCK_NONE && after != BLOCK_NONE) {
         if (nodes[before].priority >= nodes[after].priority) {
             *link = before;
@@ -51,17 +48,33 @@ void block_tree_remove(struct blockalloc_node *nodes, uint32_t *root, uint32_t n
     *link = before != BLOCK_NONE ? before : after;
 }
 
-uint32_t block_tree_best_fit(const struct blockalloc_node *nodes, uint32_t root, uint32_t stream, uint64_t bytes)
+void block_tree_remove(struct blockalloc_node *nodes, uint32_t *root, uint32_t node)
 {
-    uint32_t best = BLOCK_NONE;
-    for (uint32_t at = root; at != BLOCK_NONE;) {
-        const struct blockalloc_node *n = &nodes[at];
+    const struct blockalloc_node *n = &nodes[node];
+    uint32_t *link = root;
+    while (*link != node) {
+        CHECK(*link != BLOCK_NONE);
+        link = block_is_before(n, &nodes[*link]) ? &nodes[*link].left : &nodes[*link].right;
+    }
+    unlink_node(nodes, link, node);
+}
+
+uint32_t block_tree_take_best_fit(struct blockalloc_node *nodes, uint32_t *root, uint32_t stream, uint64_t bytes)
+{
+    uint32_t *best = NULL, *link = root;
+    while (*link != BLOCK_NONE) {
+        struct blockalloc_node *n = &nodes[*link];
         if (n->stream > stream || (n->stream == stream && n->bytes >= bytes)) {
-            best = at;
-            at = n->left;
+            best = link;
+            link = &n->left;
         } else {
-            at = n->right;
+            link = &n->right;
         }
     }
-    return best != BLOCK_NONE && nodes[best].stream == stream ? best : BLOCK_NONE;
+    if (best == NULL || nodes[*best].stream != stream) {
+        return BLOCK_NONE;
+    }
+    uint32_t node = *best;
+    unlink_node(nodes, best, node);
+    return node;
 }

@@ -35,7 +35,7 @@ static inline bool block_is_before(const struct blockalloc_node *a, const struct
 void block_tree_insert(struct blockalloc_node *nodes, uint32_t *root, uint32_t node, uint32_t priority);
 /* `node` must be in the tree. */
 void block_tree_remove(struct blockalloc_node *nodes, uint32_t *root, uint32_t node);
-/* The smallest block of `stream` with at least `bytes`, the lowest address among equals, or BLOCK_NONE. */
-uint32_t block_tree_best_fit(const struct blockalloc_node *nodes, uint32_t root, uint32_t stream, uint64_t bytes);
+/* Takes out the smallest block of `stream` with at least `bytes`, the lowest address among equals; BLOCK_NONE: there is none. */
+uint32_t block_tree_take_best_fit(struct blockalloc_node *nodes, uint32_t *root, uint32_t stream, uint64_t bytes);
 
 #endif

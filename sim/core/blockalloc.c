@@ -220,11 +220,11 @@ static enum status get_exact(struct blockalloc *allocator, uint64_t bytes, uint3
 static enum status get_best_fit(struct blockalloc *allocator, uint64_t bytes, uint32_t *handle)
 {
     bytes = round_up(bytes, allocator->config.granule_bytes);
-    uint32_t node = block_tree_best_fit(allocator->nodes.items, allocator->roots[TREE_SMALL], 0, bytes);
+    uint32_t node = block_tree_take_best_fit(allocator->nodes.items, &allocator->roots[TREE_SMALL], 0, bytes);
     if (node == BLOCK_NONE) {
         return STATUS_DOES_NOT_FIT;
     }
-    remove_free(allocator, node);
+    allocator->nodes.items[node].state = BLOCK_LIVE;
     if (allocator->nodes.items[node].bytes > bytes) {
         split(allocator, node, bytes);
     }
@@ -237,10 +237,10 @@ static enum status get_caching(struct blockalloc *allocator, uint64_t bytes, uin
 {
     bytes = round_up(bytes, CACHING_GRANULE_BYTES);
     uint8_t tree = bytes <= SMALL_BYTES_MAX ? TREE_SMALL : TREE_LARGE;
-    uint32_t node = block_tree_best_fit(allocator->nodes.items, allocator->roots[tree], stream, bytes);
+    uint32_t node = block_tree_take_best_fit(allocator->nodes.items, &allocator->roots[tree], stream, bytes);
     if (node != BLOCK_NONE) {
         allocator->idle_segments -= is_whole_segment(&allocator->nodes.items[node]);
-        remove_free(allocator, node);
+        allocator->nodes.items[node].state = BLOCK_LIVE;
     } else {
         uint64_t segment_bytes = tree == TREE_SMALL              ? SMALL_SEGMENT_BYTES
                                  : bytes < OWN_SEGMENT_BYTES_MIN ? LARGE_SEGMENT_BYTES

@@ -149,35 +149,36 @@ static enum status next_of_match(struct groups *g, uint32_t op, uint32_t rank, c
     const struct sched_op *o = &s->ops[op], *first = &s->ops[m->first_op];
     const struct sched_work *a = &s->works[first->work], *b = &s->works[o->work];
     uint32_t group = s->matches[o->match].group, width = s->groups[group].member_count;
+    /* Written for complaints alone: this runs for every op of a match. */
     char name[OP_NAME_BYTES], other[OP_NAME_BYTES];
-    verify_op_name(v, op, name);
-    verify_op_name(v, m->first_op, other);
     bool collective = opcode_match((enum opcode)o->opcode) == MATCH_GROUP;
     bool pair =
         (o->opcode == OP_SEND && first->opcode == OP_RECV) || (o->opcode == OP_RECV && first->opcode == OP_SEND);
     if (m->last_rank == rank) {
-        return BAD(v, "%s and %s: two ops of one rank in match %u", other, name, o->match);
+        return BAD(v, "%s and %s: two ops of one rank in match %u", verify_op_name(v, m->first_op, other),
+                   verify_op_name(v, op, name), o->match);
     }
     if (m->ops >= s->matches[o->match].op_count) {
-        return BAD(v, "%s: match %u already has its %u ops", name, o->match, m->ops);
+        return BAD(v, "%s: match %u already has its %u ops", verify_op_name(v, op, name), o->match, m->ops);
     }
     if (collective ? o->opcode != first->opcode : !pair) {
-        return BAD(v, "%s meets %s in match %u: %s", name, other, o->match,
-                   collective ? "a collective is one opcode" : "a send meets a recv");
+        return BAD(v, "%s meets %s in match %u: %s", verify_op_name(v, op, name), verify_op_name(v, m->first_op, other),
+                   o->match, collective ? "a collective is one opcode" : "a send meets a recv");
     }
     /* Equal sizes are equal bits: both come from the same arithmetic or are wrong. */
     if (memcmp(&a->bytes, &b->bytes, sizeof a->bytes) != 0 || a->dtype != b->dtype) {
-        return BAD(v, "%s has %.17g bytes %s, its partner %s has %.17g bytes %s", name, b->bytes,
-                   collective ? dtype_word((enum dtype)b->dtype) : "", other, a->bytes,
+        return BAD(v, "%s has %.17g bytes %s, its partner %s has %.17g bytes %s", verify_op_name(v, op, name), b->bytes,
+                   collective ? dtype_word((enum dtype)b->dtype) : "", verify_op_name(v, m->first_op, other), a->bytes,
                    collective ? dtype_word((enum dtype)a->dtype) : "");
     }
     if (g->groups[group].place / width != m->place / width) {
-        return BAD(v, "%s and %s: their ranks' first devices are in different instances of group %u \"%s\"", other,
-                   name, group, group_label(v, group));
+        return BAD(v, "%s and %s: their ranks' first devices are in different instances of group %u \"%s\"",
+                   verify_op_name(v, m->first_op, other), verify_op_name(v, op, name), group, group_label(v, group));
     }
     if (collective && g->groups[group].collectives != m->ordinal) {
-        return BAD(v, "%s is number %u of its rank's collectives over group %u \"%s\", its partner %s number %u", name,
-                   g->groups[group].collectives, group, group_label(v, group), other, m->ordinal);
+        return BAD(v, "%s is number %u of its rank's collectives over group %u \"%s\", its partner %s number %u",
+                   verify_op_name(v, op, name), g->groups[group].collectives, group, group_label(v, group),
+                   verify_op_name(v, m->first_op, other), m->ordinal);
     }
     return STATUS_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "sim/base/json_write.h"
 #include "sim/base/units.h"
+#include "sim/report/link_kind.h"
 #include "traces/number_text.h"
 
 void csv_text(struct strbuf *out, const char *text)
@@ -134,6 +135,28 @@ void csv_links(const struct result *result, const struct result_input *input, st
             put_real(out, link->class_bytes[c]);
         }
         strbuf_char(out, '\n');
+    }
+}
+
+void csv_traffic(const struct result_input *input, const struct link_series *series, uint32_t series_count,
+                 struct strbuf *out)
+{
+    strbuf_append(out, "link,kind,links_alike,capacity_bytes_per_s,time_us,bytes_per_s\n");
+    for (uint32_t k = 0; k < series_count; k++) {
+        const uint32_t resource = series[k].resource;
+        char name[96];
+        (void)cluster_resource_name(input->cluster, resource, name, sizeof name);
+        for (uint32_t i = 0; i < series[k].count; i++) {
+            csv_text(out, name);
+            strbuf_printf(out, ",%s,", link_kind_word(input->cluster, resource));
+            put_unsigned(out, series[k].alike);
+            strbuf_char(out, ',');
+            put_real(out, input->cluster->resources[resource].capacity);
+            put_gate(out, series[k].times_ps[i]);
+            strbuf_char(out, ',');
+            put_real(out, series[k].bytes_per_s[i]);
+            strbuf_char(out, '\n');
+        }
     }
 }
 

@@ -276,6 +276,8 @@ static enum status write_tables(struct output *output, struct error *error)
     TRY(write_text(output, "memory.csv", &out, error));
     csv_links(output->result, output->input, &out);
     TRY(write_text(output, "links.csv", &out, error));
+    csv_traffic(output->input, output->links, output->link_count, &out);
+    TRY(write_text(output, "traffic.csv", &out, error));
     csv_stages(output->result, output->input, &out);
     return write_text(output, "stages.csv", &out, error);
 }
@@ -336,15 +338,19 @@ enum status files_trace(const char *path, const struct result_input *input, stru
     return status;
 }
 
-enum status files_series(const struct result_input *input, struct strbuf *ops, struct strbuf *memory,
-                         struct error *error)
+enum status files_series(const struct result *result, const struct result_input *input, struct strbuf *ops,
+                         struct strbuf *memory, struct strbuf *traffic, struct error *error)
 {
-    struct output output = { .input = input };
+    struct output output = { .result = result, .input = input };
     enum status status = collect_memory(&output, error);
+    if (status == STATUS_OK) {
+        status = collect_links(&output, error);
+    }
     if (status == STATUS_OK) {
         csv_ops(input, ops);
         csv_memory(input, output.memory, output.memory_count, memory);
-        status = ops->failed || memory->failed ? no_memory(error) : STATUS_OK;
+        csv_traffic(input, output.links, output.link_count, traffic);
+        status = ops->failed || memory->failed || traffic->failed ? no_memory(error) : STATUS_OK;
     }
     arena_free(&output.arena);
     return status;

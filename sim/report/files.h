@@ -14,7 +14,7 @@ struct files_options {
     size_t note_bytes;
 };
 
-/* result.json, run.json, explain.json, trace.json.gz, ops.csv, memory.csv, links.csv, stages.csv, plots/. Plots need gnuplot: without it data and scripts are written and a note says so.
+/* result.json, run.json, explain.json, trace.json.gz, ops.csv, memory.csv, links.csv, traffic.csv, stages.csv, plots/. Plots need gnuplot: without it data and scripts are written and a note says so.
  * Also for steps that do not fit, up to the moment where they stop. Errors: a bad rank filter (before anything is written), files that cannot be written. */
 enum status files_write(const struct result *result, const struct result_input *input,
                         const struct files_options *options, struct error *error);
@@ -22,9 +22,9 @@ enum status files_write(const struct result *result, const struct result_input *
 /* The trace alone, with memory but without links, to `path` (.json.gz). Also of a measured timeline. */
 enum status files_trace(const char *path, const struct result_input *input, struct error *error);
 
-/* ops.csv and memory.csv as texts. */
-enum status files_series(const struct result_input *input, struct strbuf *ops, struct strbuf *memory,
-                         struct error *error);
+/* ops.csv, memory.csv and traffic.csv as texts. */
+enum status files_series(const struct result *result, const struct result_input *input, struct strbuf *ops,
+                         struct strbuf *memory, struct strbuf *traffic, struct error *error);
 
 /* Read a rank filter into wanted[rank_count]: numbers and ranges from 0, comma-separated. STATUS_BAD_INPUT says what is allowed. */
 enum status files_rank_filter(const char *text, uint32_t rank_count, bool *wanted, struct error *error);

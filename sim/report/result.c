@@ -152,13 +152,14 @@ static enum status traffic(struct result *result, const struct result_input *inp
         if (op->match != SCHED_NONE) {
             counted[op->match] = 1;
         }
+        const double work_s = s_from_ps(cost->work_ps);
+        const double kept_s = link_time_s(in_sequence, &timeline->ops[i], cost) / result->steps;
         for (uint32_t u = 0; u < cost->use_count; u++) {
             const struct maxmin_use *use = &table->uses[cost->first_use + u];
             /* behind the cluster's resources come the ports of ranks, which are no links */
             if (use->resource < cluster->resource_count && slot[use->resource] != SCHED_NONE) {
-                result->links[slot[use->resource]].class_bytes[time_class] +=
-                    use->coefficient * s_from_ps(cost->work_ps) / result->steps;
-                busy_s[slot[use->resource]] += link_time_s(in_sequence, &timeline->ops[i], cost) / result->steps;
+                result->links[slot[use->resource]].class_bytes[time_class] += use->coefficient * work_s / result->steps;
+                busy_s[slot[use->resource]] += kept_s;
                 merged[slot[use->resource]] = merged[slot[use->resource]] || in_sequence;
             }
         }

@@ -73,7 +73,8 @@ static void put_cell(const struct sweep_page *p, const struct json *row, const c
     }
 }
 
-void sweep_page_rows(const struct sweep_page *p, struct json_document *document, const char *caption)
+void sweep_page_rows(const struct sweep_page *p, const char *table_id, struct json_document *document,
+                     const char *caption)
 {
     static const char *const figures[ROW_FIGURES][2] = { { "step_time_s", "step" },
                                                          { "tokens_per_s", "tokens/s" },
@@ -99,7 +100,7 @@ void sweep_page_rows(const struct sweep_page *p, struct json_document *document,
     for (int i = 0; i < ROW_FIGURES; i++) {
         columns[count++] = (struct html_column){ figures[i][1], i < ROW_FIGURES - 1 };
     }
-    html_table(p->h, caption, columns, count);
+    html_table_named(p->h, table_id, caption, columns, count);
     for (size_t i = 0; some && i < json_count(&rows); i++) {
         json_item(&rows, i, &row);
         html_row(p->h);
@@ -186,7 +187,7 @@ static void put_answer(const struct sweep_page *p)
         html_printf(h, "%" PRId64 " rows of other versions of memwall are not looked at.", data->other_versions);
         html_close(h, "p");
     }
-    sweep_page_rows(p, data->best, "The best by tokens a second");
+    sweep_page_rows(p, NULL, data->best, "The best by tokens a second");
 }
 
 /* --- what did not end well */

@@ -16,8 +16,9 @@ struct sweep_page {
     const char *version;
 };
 
-/* A table of rows as sweep_query_print gives them: axes, a few figures, what binds. */
-void sweep_page_rows(const struct sweep_page *p, struct json_document *document, const char *caption);
+/* A table of rows as sweep_query_print gives them: axes, a few figures, what binds. `table_id` for pictures that show the same; NULL: none. */
+void sweep_page_rows(const struct sweep_page *p, const char *table_id, struct json_document *document,
+                     const char *caption);
 void sweep_page_pareto(const struct sweep_page *p);
 void sweep_page_effects(const struct sweep_page *p);
 

@@ -10,6 +10,8 @@
 
 enum { CELL = 4 };
 
+static const char FRONT_ID[] = "front-table";
+
 /* --- step time against memory */
 
 /* Dots on a grid of CELL units: those that would cover each other are one. */
@@ -81,7 +83,8 @@ void sweep_page_pareto(const struct sweep_page *p)
                                   .height = 480,
                                   .left = 78,
                                   .x = html_range_of(least_s, most_s),
-                                  .y = html_range_of(least_bytes / GIB, most_bytes / GIB) };
+                                  .y = html_range_of(least_bytes / GIB, most_bytes / GIB),
+                                  .table_id = FRONT_ID };
     snprintf(description, sizeof description,
              "%zu points that fit: steps from %.4g to %.4g s, peaks from %.4g to %.4g GiB. The table below has those "
              "of the front.",
@@ -96,7 +99,7 @@ void sweep_page_pareto(const struct sweep_page *p)
     put_front(&c, data->front);
     html_chart_end(
         &c, "Step time against memory: left and below is better. Dots that would cover each other are drawn once.");
-    sweep_page_rows(p, data->front, "The Pareto front of step time and memory");
+    sweep_page_rows(p, FRONT_ID, data->front, "The Pareto front of step time and memory");
 }
 
 /* --- what the axes do */

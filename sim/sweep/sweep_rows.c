@@ -100,15 +100,15 @@ static void text_cells(sqlite3_stmt *statement, bool head, struct text_table *ta
 static void add_reason(sqlite3_stmt *statement, struct strbuf *reasons)
 {
     enum { ENOUGH_BYTES = 4096 };
-    char line[1024];
+    char why[1000], line[1024];
     for (int i = 0; i < sqlite3_column_count(statement); i++) {
         const char *text = (const char *)sqlite3_column_text(statement, i);
         if (strcmp(sqlite3_column_name(statement, i), "reason") != 0 || text == NULL || text[0] == '\0') {
             continue;
         }
-        snprintf(line, sizeof line - 1, "  %s", text);
-        make_printable(line, true);
-        (void)strcat(line, "\n");
+        snprintf(why, sizeof why, "%s", text);
+        make_printable(why, true);
+        snprintf(line, sizeof line, "  %s\n", why);
         if (reasons->length < ENOUGH_BYTES && (reasons->text == NULL || strstr(reasons->text, line) == NULL)) {
             strbuf_append(reasons, line);
         }

@@ -52,7 +52,9 @@ static void make_seeds(void)
     EXPECT_INT(explain_scenario(&explanation, &input, &error), STATUS_OK);
     explanation_print_json(&explanation, &seeds[STEP_EXPLAIN]);
     explanation_free(&explanation);
-    EXPECT_INT(files_series(&run.input, &seeds[STEP_OPS], &seeds[STEP_MEMORY], &error), STATUS_OK);
+    EXPECT_INT(
+        files_series(&run.result, &run.input, &seeds[STEP_OPS], &seeds[STEP_MEMORY], &seeds[STEP_TRAFFIC], &error),
+        STATUS_OK);
     report_run_free(&run);
 }
 

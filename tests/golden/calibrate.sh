@@ -204,11 +204,11 @@ mv rest spoilt.json.points.jsonl
 run 0 calibrate --executor sim --base toy-2gpu --seconds 1 --name cut --out spoilt.json --quiet
 cmp -s whole.json spoilt.json
 expect "  measured anew: the same machine file" $?
-flock cut.json.points.jsonl sleep 5 &
-sleep 0.5
+exec 9>>cut.json.points.jsonl
+flock 9
 run 3 calibrate --executor sim --base toy-2gpu --seconds 1 --name other --out cut.json --fresh
 complains "another calibration is writing it"
-wait
+exec 9>&-
 
 # ---- a real executor, interrupted and killed: what was measured is kept ----
 lines_of() { # points in a file, its first line not counted

@@ -33,7 +33,7 @@ cmp -s "$folder/out" "$folder/first"
 expect "  the same bytes again" $?
 
 run 0 run "$folder/small.json" --set training.global_batch=32 --out "$folder/deep/er" --trace-ranks 0
-for file in result.json trace.json.gz ops.csv memory.csv links.csv stages.csv plots/timeline.gp; do
+for file in result.json trace.json.gz ops.csv memory.csv links.csv traffic.csv stages.csv plots/timeline.gp; do
     [ -s "$folder/deep/er/$file" ]
     expect "  writes $file" $?
 done

@@ -81,6 +81,125 @@ for scheme in 0 1; do
     ! grep -E "^((step|sweep) at [0-9]+: )?BAD" "$folder/out"
     expect "  $word: fits, labels, contrast, keyboard at 400, 1280 and 3840 pixels" $?
 done
+# What a screen reader is told, and where the tab key leads: the browser's own accessibility tree, over its debugging pipe.
+if command -v python3 >/dev/null; then
+    timeout 300 python3 - "$chromium" "$folder" <<'PY'
+import json, os, subprocess, sys, time
+chromium, folder = sys.argv[1:]
+to_read, to_write = os.pipe()      # what we say: the browser reads it at 3
+from_read, from_write = os.pipe()  # what it answers: it writes it at 4
+def child():
+    os.dup2(to_read, 100); os.dup2(from_write, 101)  # not below 5, so that neither is closed by the other
+    os.dup2(100, 3); os.dup2(101, 4)
+browser = subprocess.Popen([chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--force-renderer-accessibility",
+                            "--user-data-dir=" + folder + "/profile-tree", "--window-size=1280,900", "about:blank"],
+                           preexec_fn=child, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+os.close(to_read); os.close(from_write)
+pending, count = b"", 0
+def receive():
+    global pending
+    while b"\0" not in pending:
+        got = os.read(from_read, 1 << 16)
+        assert got, "the browser has gone"
+        pending += got
+    message, pending = pending.split(b"\0", 1)
+    return json.loads(message)
+def call(method, session=None, **parameters):
+    global count
+    count += 1
+    message = {"id": count, "method": method, "params": parameters}
+    if session: message["sessionId"] = session
+    os.write(to_write, json.dumps(message).encode() + b"\0")
+    while True:
+        answer = receive()
+        if answer.get("id") == count:
+            assert "error" not in answer, (method, answer["error"])
+            return answer["result"]
+def value(session, script):
+    answer = call("Runtime.evaluate", session, expression=script, returnByValue=True)
+    assert "exceptionDetails" not in answer, answer
+    return answer["result"].get("value")
+
+WANTED = {"step": {"over time": 4, "tables": 5}, "sweep": {"over time": 0, "tables": 3}}
+def look(page):
+    target = call("Target.createTarget", url="file://%s/%s.html" % (folder, page))["targetId"]
+    session = call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+    while value(session, "location.protocol + document.readyState") != "file:complete": pass
+    call("Accessibility.enable", session)
+    nodes, before = call("Accessibility.getFullAXTree", session)["nodes"], 0
+    while len(nodes) != before:  # the tree is built beside the page: two looks that say the same
+        time.sleep(0.5)
+        before, nodes = len(nodes), call("Accessibility.getFullAXTree", session)["nodes"]
+    by_id = {n["nodeId"]: n for n in nodes}
+    seen = [n for n in nodes if not n["ignored"]]
+    role = lambda n: n.get("role", {}).get("value", "")
+    name = lambda n: n.get("name", {}).get("value", "")
+    prop = lambda n, key: next((p["value"] for p in n.get("properties", []) if p["name"] == key), {})
+    def inside(n, wanted):  # all nodes of that role below
+        found, left = [], list(n.get("childIds", []))
+        while left:
+            at = by_id.get(left.pop())
+            if at:
+                found += [at] if role(at) == wanted else []
+                left += at.get("childIds", [])
+        return found
+    has = lambda what: [n for n in seen if role(n) in what]
+    assert len(has(("main",))) == 1 and has(("navigation",)), "landmarks"
+    heads = has(("heading",))
+    assert [prop(n, "level").get("value") for n in heads][0] == 1 and all(name(n) for n in heads), "headings"
+    assert all(name(n) for n in has(("region",))), "a region without a name"
+    links = has(("link",))
+    assert links and all(name(n) for n in links), "a link without a name"
+    pictures = has(("image", "img", "graphics-document"))
+    assert pictures and all(len(name(n)) > 10 for n in pictures), [name(n) for n in pictures]
+    assert len({name(n) for n in pictures}) == len(pictures), "two pictures of one name"
+    for n in pictures:  # each says where the same stands in figures, and that is there
+        related = prop(n, "details").get("relatedNodes", [])
+        assert related, "no table for " + name(n)
+        box = next((m for m in nodes if m.get("backendDOMNodeId") == related[0]["backendDOMNodeId"]), None)
+        assert box is not None and not box["ignored"], "what belongs to %s is not in the tree" % name(n)
+        assert inside(box, "table") or inside(box, "DisclosureTriangle") or "details" in role(box).lower(), (name(n), role(box))
+    assert sum("over time" in name(n) for n in pictures) >= WANTED[page]["over time"], [name(n) for n in pictures]
+    tables = has(("table",))
+    assert len(tables) >= WANTED[page]["tables"] and all(name(n) for n in tables), (len(tables), "a table without a name")
+    for n in tables:
+        assert inside(n, "columnheader") and (inside(n, "rowheader") or len(inside(n, "row")) == 1), "a table without headings: " + name(n)
+    # folded parts unfold, and then say all there is
+    value(session, "document.querySelectorAll('details').forEach(d => d.open = true)")
+    unfolded = [n for n in call("Accessibility.getFullAXTree", session)["nodes"] if not n["ignored"] and role(n) == "table"]
+    assert len(unfolded) == value(session, "document.querySelectorAll('table').length") and all(name(n) for n in unfolded), "a table is not in the tree"
+    value(session, "document.querySelectorAll('details').forEach(d => d.open = false)")
+    # the tab key reaches every link, fold, picture over time and box that scrolls, in the order of the page
+    wanted = value(session, "[...document.querySelectorAll('a[href],summary,svg[tabindex],.scroll')].filter(e => e.checkVisibility()).length")
+    where = "(e => e === document.body ? -1 : [...document.querySelectorAll('*')].indexOf(e))(document.activeElement)"
+    order = []
+    for _ in range(wanted + 1):
+        for kind in ("rawKeyDown", "keyUp"):
+            call("Input.dispatchKeyEvent", session, type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+        at = value(session, where)
+        if at < 0 or (order and at <= order[-1]): break
+        order.append(at)
+        outline = value(session, "getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none", "the focus is not seen"
+    assert len(order) == wanted, (page, len(order), wanted)
+    # arrow keys in the first picture over time
+    if value(session, "!!document.querySelector('svg[data-unit]')"):
+        value(session, "document.querySelector('svg[data-unit]').focus()")
+        for kind in ("rawKeyDown", "keyUp"):
+            call("Input.dispatchKeyEvent", session, type=kind, key="ArrowRight", code="ArrowRight", windowsVirtualKeyCode=39)
+        assert value(session, "document.querySelector('svg[data-unit] .cross').style.display") == "", "arrow keys show no time"
+    print("     %s: %d pictures, %d tables (%d unfolded), %d stops of the tab key" % (page, len(pictures), len(tables), len(unfolded), len(order)))
+    call("Target.closeTarget", targetId=target)
+try:
+    for page in WANTED:
+        look(page)
+    call("Browser.close")
+finally:
+    browser.kill()
+    browser.wait()
+PY
+    expect "accessibility tree: landmarks, headings, named pictures with their tables, tab order" $?
+fi
 browse --no-pdf-header-footer --print-to-pdf="$folder/step.pdf" "file://$folder/step.html" >/dev/null
 [ "$(head -c 5 "$folder/step.pdf")" = "%PDF-" ] && [ "$(wc -c <"$folder/step.pdf")" -gt 100000 ]
 expect "prints" $?

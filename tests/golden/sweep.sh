@@ -65,18 +65,33 @@ fi
 # Killed at random instants (each fourth time one rank of three, where MPI is), resumed, killed again: no finished row is lost on the way, and in the end the database is that of an uninterrupted run.
 sed 's/"small"/"long"/; s/"values": \[1, 5\]/"values": [1, 2]/; s/"axes": \[/"axes": [ { "path": "training.sequence_length", "range": { "from": 64, "to": 1024, "step": 16 } },/' \
     "$folder/s.json" >"$folder/long.json"
-begun=$(date +%s%N)
 "$binary" sweep "$folder/long.json" --db "$folder/long.db" --threads 2 --quiet >/dev/null
-whole_ms=$((($(date +%s%N) - begun) / 1000000)) # kills come at instants within this
 dump "$folder/long.db" >"$folder/long.txt"
 all=$("$binary" sweep --db "$folder/long.db" --json --quiet | grep -c '^ *"hash":')
 mpi=()
 if command -v mpirun >/dev/null && [ -e "$(dirname "$binary")/memwall_sweep_mpi.so" ]; then
     mpi=(mpirun --allow-run-as-root --oversubscribe -n 3)
 fi
-pause() { # least, spread: milliseconds
-    local ms=$(($1 + RANDOM % $2))
-    sleep "$((ms / 1000)).$(printf %03d $((ms % 1000)))"
+pause() { # up to so many milliseconds
+    sleep "0.$(printf %03d $((RANDOM % $1)))"
+}
+# Kills come by what has been done, not by the clock, which runs differently on a busy computer: once the database holds some number of rows, and a moment more. Each fifth comes at once, while
+# the sweep sets itself up.
+moment() { # which kill, rows before, the process
+    local target=$(($2 + (RANDOM * 32768 + RANDOM) % (all - $2 + 1)))
+    if [ $(($1 % 5)) != 4 ]; then
+        while kill -0 "$3" 2>/dev/null && [ "$(rows_written)" -lt "$target" ]; do
+            sleep 0.01
+        done
+    fi
+    pause 60
+}
+rows_written() { # of a database that may be written to right now
+    if command -v sqlite3 >/dev/null; then
+        [ -e "$folder/killed.db" ] && sqlite3 "$folder/killed.db" "SELECT count(*) FROM results" 2>/dev/null || echo 0
+    else
+        rows_now
+    fi
 }
 rows_now() { # how many rows the database holds; 0 when there is none
     "$binary" sweep --db "$folder/killed.db" --json --quiet 2>/dev/null | grep -c '^ *"hash":'
@@ -91,12 +106,12 @@ for ((i = 0; i < kills; i++)); do
         "${mpi[@]}" bash -c '[ "$OMPI_COMM_WORLD_RANK" != "$1" ] || echo $$ >"$2"; shift 2; exec "$@"' rank $victim "$folder/pid" \
             "$binary" sweep "$folder/long.json" --db "$folder/killed.db" --threads 1 --quiet >/dev/null 2>&1 &
         whole=$!
-        pause 400 $((whole_ms + 100))
+        moment $i "$before" $whole
         kill -KILL "$(cat "$folder/pid" 2>/dev/null)" 2>/dev/null
     else
         "$binary" sweep "$folder/long.json" --db "$folder/killed.db" --threads 2 --quiet >/dev/null 2>&1 &
         whole=$!
-        pause $((whole_ms / 20 + 10)) $((whole_ms * 9 / 10 + 10))
+        moment $i "$before" $whole
         kill -KILL $whole 2>/dev/null
     fi
     wait $whole 2>/dev/null

@@ -24,6 +24,36 @@ double html_chart_y(const struct html_chart *c, double value)
     return bottom - (bottom - HTML_CHART_TOP) * position(&c->y, value);
 }
 
+static void put_details(struct html *h, const char *table_id)
+{
+    if (table_id != NULL) {
+        html_attr(h, "aria-details", table_id);
+    }
+}
+
+void html_small_begin(struct html *h, const char *title, const char *table_id)
+{
+    uint32_t id = html_new_id(h);
+    html_open(h, "figure");
+    html_open(h, "svg");
+    html_attr(h, "xmlns", "http://www.w3.org/2000/svg");
+    html_attr(h, "viewBox", "0 0 240 92");
+    html_attr(h, "role", "img");
+    html_attr_printf(h, "aria-labelledby", "t%u", id);
+    put_details(h, table_id);
+    html_open(h, "title");
+    html_attr_printf(h, "id", "t%u", id);
+    html_text(h, title);
+    html_close(h, "title");
+}
+
+void html_small_end(struct html *h, const char *caption)
+{
+    html_close(h, "svg");
+    html_leaf(h, "figcaption", NULL, caption);
+    html_close(h, "figure");
+}
+
 void html_chart_begin(const struct html_chart *c, const char *title, const char *description)
 {
     struct html *h = c->h;
@@ -41,7 +71,9 @@ void html_chart_begin(const struct html_chart *c, const char *title, const char 
     html_attr_printf(h, "viewBox", "0 0 %d %.0f", HTML_CHART_WIDTH, c->height);
     html_attr(h, "font-size", "14");
     html_attr(h, "role", "img");
-    html_attr_printf(h, "aria-labelledby", "t%u d%u", id, id);
+    html_attr_printf(h, "aria-labelledby", "t%u", id);
+    html_attr_printf(h, "aria-describedby", "d%u", id);
+    put_details(h, c->table_id);
     if (c->time_unit != NULL) {
         html_attr(h, "data-unit", c->time_unit);
         html_attr_real(h, "data-left", c->left);

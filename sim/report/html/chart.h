@@ -23,7 +23,12 @@ struct html_chart {
     double height, left; /* of the picture; the margin for labels */
     struct html_range x, y;
     const char *time_unit; /* the x axis is time: the script shows it under the pointer; NULL: it is not */
+    const char *table_id;  /* of the element that says the same in figures (aria-details); NULL: there is none */
 };
+
+/* A picture among many, 240 by 92 without axes: shapes between; the caption says what a reader of the axes would. `table_id` as in html_chart. */
+void html_small_begin(struct html *h, const char *title, const char *table_id);
+void html_small_end(struct html *h, const char *caption);
 
 void html_chart_begin(const struct html_chart *c, const char *title, const char *description);
 void html_chart_end(const struct html_chart *c, const char *caption);

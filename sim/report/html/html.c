@@ -163,8 +163,17 @@ void html_finish(struct html *h)
 
 void html_table(struct html *h, const char *caption, const struct html_column *columns, uint32_t count)
 {
+    html_table_named(h, NULL, caption, columns, count);
+}
+
+void html_table_named(struct html *h, const char *table_id, const char *caption, const struct html_column *columns,
+                      uint32_t count)
+{
     uint32_t id = html_new_id(h);
     html_open(h, "div");
+    if (table_id != NULL) {
+        html_attr(h, "id", table_id);
+    }
     html_attr(h, "class", "scroll");
     html_attr(h, "tabindex", "0");
     html_attr(h, "role", "region");

@@ -50,6 +50,9 @@ struct html_column {
     bool number;
 };
 void html_table(struct html *h, const char *caption, const struct html_column *columns, uint32_t count);
+/* With an id that pictures can name (chart.h); NULL: none. */
+void html_table_named(struct html *h, const char *table_id, const char *caption, const struct html_column *columns,
+                      uint32_t count);
 void html_row(struct html *h);
 void html_cell(struct html *h, const char *text);
 void html_cell_data(struct html *h, double value, const char *text);

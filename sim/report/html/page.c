@@ -217,7 +217,15 @@ void page_end(struct html *h, const char *version)
 
 void page_details(struct html *h, const char *summary)
 {
+    page_details_named(h, NULL, summary);
+}
+
+void page_details_named(struct html *h, const char *id, const char *summary)
+{
     html_open(h, "details");
+    if (id != NULL) {
+        html_attr(h, "id", id);
+    }
     html_leaf(h, "summary", NULL, summary);
 }
 

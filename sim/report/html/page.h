@@ -17,6 +17,8 @@ void page_end(struct html *h, const char *version);
 
 /* Opens what a reader unfolds: html_close(h, "details") ends it. */
 void page_details(struct html *h, const char *summary);
+/* With an id that pictures can name (chart.h); NULL: none. */
+void page_details_named(struct html *h, const char *id, const char *summary);
 /* One figure of the answer: what, the figure, a line below (NULL: none). `value` NAN: text alone. */
 void page_card(struct html *h, const char *what, double value, const char *text, const char *below);
 

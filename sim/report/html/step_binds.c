@@ -1,4 +1,4 @@
-/* Links, where the time goes, and what binds. */
+/* Where the time goes, and what binds. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,74 +6,9 @@
 #include "sim/report/html/step_page_internal.h"
 #include "sim/report/sensitivity_scale.h"
 
-enum { LINKS_OPEN = 12, STAGES_MAX = 64 };
+enum { STAGES_MAX = 64 };
 
 static const char BAR[] = "k0072B2", BAR_BAD[] = "kD55E00";
-
-/* --- links */
-
-static const char *main_class(const struct step_link *link)
-{
-    uint32_t best = 0;
-    for (uint32_t c = 1; c < TIME_CLASS_COUNT; c++) {
-        best = link->class_bytes[c] > link->class_bytes[best] ? c : best;
-    }
-    return link->class_bytes[best] > 0 ? palette_time((enum time_class)best)->title : "";
-}
-
-static void put_link(struct html *h, const struct step_link *link)
-{
-    char text[PAGE_TEXT_BYTES];
-    html_row(h);
-    snprintf(text, sizeof text, link->alike > 1 ? "%.100s and %u like it" : "%.100s", link->name, link->alike - 1);
-    html_cell(h, text);
-    html_cell(h, link->kind);
-    html_cell_data(h, link->bytes, page_bytes(link->bytes, text));
-    snprintf(text, sizeof text, "%.4g GB/s", link->bytes_per_s / 1e9);
-    html_cell_data(h, link->bytes_per_s, text);
-    html_cell_bar(h, link->use_fraction, BAR);
-    html_cell_data(h, link->use_fraction, page_share(link->use_fraction, text));
-    html_cell_data(h, link->busy_fraction, page_share(link->busy_fraction, text));
-    html_cell(h, main_class(link));
-    html_row_end(h);
-}
-
-static void put_link_table(struct html *h, const struct step_result *r, const char *caption, uint32_t from, uint32_t to)
-{
-    static const struct html_column columns[] = { { "link", false },
-                                                  { "kind", false },
-                                                  { "bytes of the step", true },
-                                                  { "rate", true },
-                                                  { "share of what it could move", false },
-                                                  { "share", true },
-                                                  { "busy", true },
-                                                  { "mostly", false } };
-    html_table(h, caption, columns, 8);
-    for (uint32_t i = from; i < to; i++) {
-        put_link(h, &r->links[i]);
-    }
-    html_table_end(h);
-}
-
-void step_links(struct html *h, const struct step_source *source)
-{
-    const struct step_result *r = &source->result;
-    uint32_t open = r->link_count < LINKS_OPEN ? r->link_count : LINKS_OPEN;
-    html_leaf(h, "p", NULL,
-              "Each direction of a link by itself. busy: the share of the step with any use, however little. Links of "
-              "one kind that move as much stand once.");
-    put_link_table(h, r, "The links that move most", 0, open);
-    if (open < r->link_count) {
-        page_details(h, "All other links with traffic");
-        put_link_table(h, r, "Other links", open, r->link_count);
-        if (r->link_others > 0) {
-            html_open(h, "p");
-            html_printf(h, "%u more move less than these; links.csv has all.", r->link_others);
-            html_close(h, "p");
-        }
-        html_close(h, "details");
-    }
-}
 
 /* --- where the step goes */
 
@@ -124,7 +59,7 @@ void step_causes(struct html *h, const struct step_source *source)
               "At every instant a rank's compute queue is busy or waits, for one cause; these times sum to the step. "
               "Communication counts only where nothing hides it.");
     page_legend(h, looks, count);
-    html_table(h, "Exposed time by cause, share of the step", columns, 2 + count);
+    html_table_named(h, STEP_CAUSES_ID, "Exposed time by cause, share of the step", columns, 2 + count);
     for (uint32_t i = 0; i < rows; i++) {
         const struct step_stage *stage = &r->stages[i];
         html_row(h);

@@ -8,7 +8,9 @@
 #include "sim/base/units.h"
 #include "sim/report/html/step_page_internal.h"
 
-enum { BINS = 600, SMALL_BINS = 120, SMALL_MAX = 24, ROWS_OPEN = 12 };
+enum { BINS = 600, SMALL_BINS = 120, SMALL_MAX = 24, ROWS_OPEN = 12, SLICES = 20 };
+
+static const char PEAKS_ID[] = "peaks-table", SLICES_ID[] = "memory-table";
 
 static const struct step_space *space_named(const struct step_result *r, const char *name)
 {
@@ -90,7 +92,8 @@ static void put_big(struct html *h, const struct series_space *space, const stru
                             .left = 78,
                             .x = { 0, end, false },
                             .y = { 0, 1.06 * (limit && capacity > peak ? capacity : peak), false },
-                            .time_unit = unit.name };
+                            .time_unit = unit.name,
+                            .table_id = SLICES_ID };
     char title[PAGE_TEXT_BYTES], label[32], text[PAGE_TEXT_BYTES];
     used_classes(&space->series, used);
     for (uint32_t k = 0; k < BUFFER_CLASS_COUNT; k++) {
@@ -116,11 +119,47 @@ static void put_big(struct html *h, const struct series_space *space, const stru
     html_chart_end(&c, text);
 }
 
+/* The big picture in figures: each twentieth of the step at its fullest. */
+static void put_slices(struct html *h, const struct series_space *space, int64_t end_ps)
+{
+    struct html_column columns[2 + BUFFER_CLASS_COUNT] = { { "from", false }, { "in all", true } };
+    struct memory_bin bins[SLICES];
+    bool used[BUFFER_CLASS_COUNT] = { 0 };
+    char text[PAGE_TEXT_BYTES];
+    uint32_t columns_count = 2, count = memory_bins(&space->series, end_ps, SLICES, bins);
+    used_classes(&space->series, used);
+    for (uint32_t k = 0; k < BUFFER_CLASS_COUNT; k++) {
+        if (used[palette_memory_order(k)]) {
+            columns[columns_count++] = (struct html_column){ palette_memory(palette_memory_order(k))->title, true };
+        }
+    }
+    snprintf(text, sizeof text, "Memory of %.100s over time as a table", space->name);
+    page_details_named(h, SLICES_ID, text);
+    snprintf(text, sizeof text,
+             "Live bytes of %.100s at the fullest moment of each twentieth of the step that changes them", space->name);
+    html_table(h, text, columns, columns_count);
+    for (uint32_t i = 0; i < count; i++) {
+        double sum = sum_to(bins[i].bytes, BUFFER_CLASS_COUNT - 1);
+        html_row(h);
+        html_cell(h, page_time(s_from_ps(end_ps) * bins[i].bin / SLICES, text));
+        html_cell_data(h, sum, page_bytes(sum, text));
+        for (uint32_t k = 0; k < BUFFER_CLASS_COUNT; k++) {
+            enum buffer_class class = palette_memory_order(k);
+            if (used[class]) {
+                html_cell_data(h, (double)bins[i].bytes[class], page_bytes((double)bins[i].bytes[class], text));
+            }
+        }
+        html_row_end(h);
+    }
+    html_table_end(h);
+    html_close(h, "details");
+}
+
 /* A total over time, 240 by 90, on its own scale: its capacity, or its peak where that is far below. */
 static void put_small(struct html *h, const struct series_space *space, const struct step_space *about, int64_t end_ps)
 {
     struct memory_bin bins[SMALL_BINS];
-    uint32_t count = memory_bins(&space->series, end_ps, SMALL_BINS, bins), id = html_new_id(h);
+    uint32_t count = memory_bins(&space->series, end_ps, SMALL_BINS, bins);
     double peak = (double)space->peak_bytes, capacity = about != NULL && about->capacity > 0 ? about->capacity : NAN;
     double top = capacity < 4 * peak && capacity > peak ? capacity : peak;
     struct strbuf path = { 0 };
@@ -131,16 +170,8 @@ static void put_small(struct html *h, const struct series_space *space, const st
                       90 - 88 * sum_to(bins[i].bytes, BUFFER_CLASS_COUNT - 1) / top);
     }
     strbuf_append(&path, "H240V90z");
-    html_open(h, "figure");
-    html_open(h, "svg");
-    html_attr(h, "xmlns", "http://www.w3.org/2000/svg");
-    html_attr(h, "viewBox", "0 0 240 92");
-    html_attr(h, "role", "img");
-    html_attr_printf(h, "aria-labelledby", "t%u", id);
-    html_open(h, "title");
-    html_attr_printf(h, "id", "t%u", id);
-    html_printf(h, "Total memory of %s over time", space->name);
-    html_close(h, "title");
+    snprintf(text, sizeof text, "Total memory of %.100s over time", space->name);
+    html_small_begin(h, text, PEAKS_ID);
     html_open(h, "path");
     html_attr(h, "class", "k56B4E9");
     html_attr(h, "d", path.text != NULL ? path.text : "");
@@ -151,14 +182,10 @@ static void put_small(struct html *h, const struct series_space *space, const st
         html_attr_printf(h, "d", "M0 %.1fH240", 90 - 88 * capacity / top);
         html_close(h, "path");
     }
-    html_close(h, "svg");
-    html_open(h, "figcaption");
-    html_printf(h, "%s: peak %s", space->name, page_bytes(peak, text));
-    if (capacity > 0) {
-        html_printf(h, " of %s", page_bytes(capacity, of));
-    }
-    html_close(h, "figcaption");
-    html_close(h, "figure");
+    char caption[2 * PAGE_TEXT_BYTES];
+    snprintf(caption, sizeof caption, "%.100s: peak %s%s%s", space->name, page_bytes(peak, text),
+             capacity > 0 ? " of " : "", capacity > 0 ? page_bytes(capacity, of) : "");
+    html_small_end(h, caption);
     h->out->failed = h->out->failed || path.failed;
     strbuf_free(&path);
 }
@@ -172,6 +199,7 @@ static void put_pictures(struct html *h, const struct step_source *source)
         const struct series_space *space = &series->spaces[i];
         if (fullest != NULL && strcmp(space->name, fullest->name) == 0 && space->peak_bytes > 0) {
             put_big(h, space, fullest, series->end_ps);
+            put_slices(h, space, series->end_ps);
         }
     }
     html_leaf(h, "h3", NULL, "Every memory: all live bytes over the step");
@@ -193,7 +221,7 @@ static void put_pictures(struct html *h, const struct step_source *source)
     }
 }
 
-static void put_table(struct html *h, const struct step_result *r)
+static void put_table(struct html *h, const struct step_result *r, const char *table_id)
 {
     struct html_column columns[6 + BUFFER_CLASS_COUNT] = {
         { "memory", false }, { "peak", true }, { "reserved", true }, { "usable", true }, { "peak at", true }
@@ -211,7 +239,8 @@ static void put_table(struct html *h, const struct step_result *r)
             columns[count++] = (struct html_column){ palette_memory(palette_memory_order(k))->title, true };
         }
     }
-    html_table(h, "Peaks: live bytes, what the allocator holds for them, and what is live at the peak", columns, count);
+    html_table_named(h, table_id, "Peaks: live bytes, what the allocator holds for them, and what is live at the peak",
+                     columns, count);
     for (uint32_t i = 0; i < r->space_count; i++) {
         const struct step_space *space = &r->spaces[i];
         html_row(h);
@@ -285,9 +314,9 @@ void step_memory(struct html *h, const struct step_source *source)
     bool fold = r->space_count > ROWS_OPEN;
     if (fold) {
         snprintf(text, sizeof text, "The peaks of all %u memories", r->space_count);
-        page_details(h, text);
+        page_details_named(h, PEAKS_ID, text);
     }
-    put_table(h, r);
+    put_table(h, r, fold ? NULL : PEAKS_ID);
     put_pressure(h, r);
     if (fold) {
         html_close(h, "details");

@@ -8,6 +8,9 @@
 
 enum { PAGE_TEXT_BYTES = 512 };
 
+/* The table that says in figures what the timeline shows. */
+#define STEP_CAUSES_ID "causes-table"
+
 void step_answer(struct html *h, const struct step_source *source);
 enum status step_timeline(struct html *h, const struct step_source *source, struct error *error);
 void step_memory(struct html *h, const struct step_source *source);

@@ -15,8 +15,8 @@
 
 const char *step_text_name(enum step_text which)
 {
-    static const char *const names[STEP_TEXT_COUNT] = { "result.json", "run.json", "explain.json", "ops.csv",
-                                                        "memory.csv" };
+    static const char *const names[STEP_TEXT_COUNT] = { "result.json", "run.json",   "explain.json",
+                                                        "ops.csv",     "memory.csv", "traffic.csv" };
     return names[which];
 }
 
@@ -119,6 +119,13 @@ static enum status read_neighbours(struct step_source *source, struct error *err
     } else {
         strbuf_append(&source->notes, "ops.csv or memory.csv is missing: no pictures over time.\n");
     }
+    if (has(source, STEP_TRAFFIC)) {
+        TRY(step_traffic_read(&source->traffic, source->texts.texts[STEP_TRAFFIC], step_text_name(STEP_TRAFFIC),
+                              error));
+        source->has_traffic = true;
+    } else {
+        strbuf_append(&source->notes, "traffic.csv is missing: no pictures of links over time.\n");
+    }
     return STATUS_OK;
 }
 
@@ -147,7 +154,7 @@ fail:
 
 static enum status load(struct step_texts *texts, enum step_text which, const char *path, struct error *error)
 {
-    size_t most = which == STEP_OPS || which == STEP_MEMORY ? TABLE_BYTES_MAX : JSON_BYTES_MAX;
+    size_t most = which >= STEP_OPS ? TABLE_BYTES_MAX : JSON_BYTES_MAX;
     return file_read(path, most, &texts->texts[which], &texts->lengths[which], error);
 }
 
@@ -203,6 +210,7 @@ void step_source_free(struct step_source *source)
     strbuf_free(&source->run.scenario);
     explanation_free(&source->explanation);
     step_series_free(&source->series);
+    step_traffic_free(&source->traffic);
     strbuf_free(&source->notes);
     for (int i = 0; i < STEP_OPS; i++) {
         json_free(source->documents[i]);

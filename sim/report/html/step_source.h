@@ -4,6 +4,7 @@
  *   run.json       how it was made: for "how to repeat it"         memwall.run/1
  *   explain.json   every term with its source: for "assumptions"   memwall.explain/1
  *   ops.csv, memory.csv   for the pictures over time
+ *   traffic.csv    for those of links over time
  *
  * What is not there, or does not belong to the result, leaves its part of the report out; `notes` says so, and how to get it. */
 #ifndef MEMWALL_REPORT_HTML_STEP_SOURCE_H
@@ -12,6 +13,7 @@
 #include "sim/report/explain.h"
 #include "sim/report/html/step_result.h"
 #include "sim/report/html/step_series.h"
+#include "sim/report/html/step_traffic.h"
 
 enum { RUN_WORDS_MAX = 256 };
 
@@ -24,7 +26,7 @@ struct step_run {
 };
 
 /* Texts made with malloc, or NULL. `file`s name them in messages and stay the caller's. */
-enum step_text { STEP_RESULT, STEP_RUN, STEP_EXPLAIN, STEP_OPS, STEP_MEMORY, STEP_TEXT_COUNT };
+enum step_text { STEP_RESULT, STEP_RUN, STEP_EXPLAIN, STEP_OPS, STEP_MEMORY, STEP_TRAFFIC, STEP_TEXT_COUNT };
 struct step_texts {
     char *texts[STEP_TEXT_COUNT];
     size_t lengths[STEP_TEXT_COUNT];
@@ -35,7 +37,8 @@ struct step_source {
     struct step_run run;
     struct explanation explanation;
     struct step_series series;
-    bool has_run, has_explanation, has_series;
+    struct step_traffic traffic;
+    bool has_run, has_explanation, has_series, has_traffic;
     struct hash result_hash; /* of the bytes of result.json */
     struct strbuf notes;     /* a line each */
     struct step_texts texts; /* owned */

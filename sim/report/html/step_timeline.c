@@ -159,7 +159,10 @@ enum status step_timeline(struct html *h, const struct step_source *source, stru
     d.chart = (struct html_chart){ .h = h,
                                    .height = HTML_CHART_TOP + plan.row_count * d.row_height + HTML_CHART_FOOT,
                                    .y = { 0, 1, false },
-                                   .time_unit = unit.name };
+                                   .time_unit = unit.name,
+                                   .table_id = source->result.stage_count > 0 && source->result.step_time_s > 0
+                                                   ? STEP_CAUSES_ID
+                                                   : NULL };
     d.chart.left = name_margin(&d);
     for (int p = 0; p < PHASE_COUNT; p++) {
         if (plan.phases[p]) {
