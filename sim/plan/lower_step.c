@@ -30,7 +30,7 @@ static uint32_t holder(const struct lowering *l, uint32_t virtual_stage)
 }
 
 /* Without overlap a receive is posted after the compute before it, as torch.distributed's stream semantics make it; the compute after waits for it, and in a
- * stack that synchronises so does the host. They wait for a send that is batched with it too; never for another: its receiver may be passes away in an interleaved order. */
+ * stack that synchronises so does the host. They wait for a send that is batched with it too, and for lone ones where lower_exchange.c says so. */
 static void await_receive(struct lowering *l, uint32_t op)
 {
     l->rank->host_must_wait = l->request->software->pipeline_synchronises;
@@ -59,6 +59,8 @@ static uint32_t receive(struct lowering *l, bool backward, uint32_t producer, ui
     uint32_t op = lowering_op(l, OP_RECV, queue, work, PHASE_PIPELINE_COMM);
     builder_acquire(l->builder, buffer);
     builder_depends(l->builder, after);
+    builder_depends(l->builder, rank->lone_send);
+    rank->lone_send = SCHED_NONE;
     builder_set_match(l->builder, lowering_transfer_match(l, backward, producer, micro_batch, peer, rank->stage));
     builder_tag(l->builder, (uint16_t)micro_batch, (uint16_t)chunk, OP_TAG_NONE);
     await_receive(l, op);
@@ -165,6 +167,23 @@ static void count_weight_passes(struct lowering *l, const struct order_step *ste
     }
 }
 
+/* What the step has sent: with the next step's receive, on its own and waited for, or on its own. `next` NULL: it was the last. */
+static void wait_for_send(struct lowering *l, const struct order_step *step, const struct order_step *next)
+{
+    struct rank_state *rank = l->rank;
+    rank->exchanged = rank->lone_send = SCHED_NONE;
+    if (rank->last_send == SCHED_NONE) {
+        return;
+    }
+    if (next != NULL && lowering_exchanges(l, step, next)) {
+        rank->exchanged = rank->last_send;
+    } else if (lowering_awaits_sends(l)) {
+        rank->lone_send = rank->last_send;
+        rank->host_must_wait = l->request->software->pipeline_synchronises;
+        lower_next_depends(l, rank->last_send);
+    }
+}
+
 static void walk_steps(struct lowering *l, const struct order_step *steps, uint32_t count, uint32_t first_micro_batch)
 {
     const struct pipeline_order *order = l->request->order;
@@ -172,6 +191,7 @@ static void walk_steps(struct lowering *l, const struct order_step *steps, uint3
     for (uint32_t i = 0; i < count && l->status == STATUS_OK; i++) {
         uint32_t chunk = steps[i].chunk, micro_batch = first_micro_batch + steps[i].micro_batch;
         bool last = false;
+        l->rank->last_send = SCHED_NONE;
         switch ((enum step_kind)steps[i].kind) {
         case STEP_FORWARD:
             if (order->asynchronous && chunk == 0 && micro_batch > 0 && micro_batch % a_step == 0) {
@@ -186,8 +206,7 @@ static void walk_steps(struct lowering *l, const struct order_step *steps, uint3
         if (order->asynchronous && last) {
             lowering_update(l);
         }
-        bool batched = i + 1 < count && lowering_exchanges(l, &steps[i], &steps[i + 1]);
-        l->rank->exchanged = batched ? l->rank->last_send : SCHED_NONE;
+        wait_for_send(l, &steps[i], i + 1 < count ? &steps[i + 1] : NULL);
     }
 }
 
