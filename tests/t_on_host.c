@@ -314,6 +314,9 @@ static void test_collectives_alone(void)
 {
     static const char *const PAIR = "{ \"kind\": \"all_reduce\", \"ranks\": 2, \"bytes_GBps\": [[1e6, 2], [1e10, 2]] }";
     static const char *const SMALL = "{ \"kind\": \"all_reduce\", \"ranks\": 2, \"bytes_GBps\": [[1000, 0.05]] }";
+    /* 20 us, and 16 times the bytes in 10: noise. On with that slope a byte would take 0.6 ms. */
+    static const char *const FALLS =
+        "{ \"kind\": \"all_reduce\", \"ranks\": 2, \"bytes_GBps\": [[1000, 0.05], [16000, 1.6]] }";
     const double between = pow(2, 1 - log(1.5) / log(2)); /* bus GB/s of 3 ranks between 2 at 2 and 4 at 1 */
     const struct {
         const char *curves;
@@ -325,6 +328,7 @@ static void test_collectives_alone(void)
         { CURVES, 2, 2, 1000, MEETING_S }, /* nothing is shorter than nccl.latency_us ... */
         { SMALL, 2, 2, 1000, 2e-5 },       /* ... but what was measured so */
         { SMALL, 2, 2, 10, 2e-5 },
+        { FALLS, 2, 2, 1, 2e-5 },
         { CURVES, 3, 2, 3e9, 4 / between },
         { PAIR, 4, 2, 2e9, 3 }, /* 2 GB/s with a core for each of two, so 1 with half of one for each of four */
         { PAIR, 4, 4, 2e9, 1.5 },

@@ -54,6 +54,14 @@ static double first_s(const struct machine_collective_curve *curve)
     return bytes * collective_bus_factor(curve->kind, curve->ranks) / curve_at(&curve->curve, bytes);
 }
 
+/* A message below the curve's first point takes no longer than that one, whatever the slope of the first two says. */
+static double rate_at(const struct machine_collective_curve *curve, double bytes)
+{
+    double first = exp(curve->curve.x[0]);
+    double rate = curve_at(&curve->curve, bytes);
+    return bytes < first ? fmax(rate, curve_at(&curve->curve, first) * bytes / first) : rate;
+}
+
 void collective_time_on_host(const struct cluster *cluster, enum collective_kind kind, const uint32_t *members,
                              uint32_t member_count, double bytes, double *latency_s, double *transfer_s)
 {
@@ -68,12 +76,12 @@ void collective_time_on_host(const struct cluster *cluster, enum collective_kind
     double rate = machine->nvlink_collective_bytes_per_s / crowd, latency = machine->collective_latency_s;
     if (found[0] != NULL && found[1] != NULL && found[0] != found[1]) {
         double part = log((double)member_count / found[0]->ranks) / log((double)found[1]->ranks / found[0]->ranks);
-        rate = pow(curve_at(&found[0]->curve, bytes), 1 - part) * pow(curve_at(&found[1]->curve, bytes), part);
+        rate = pow(rate_at(found[0], bytes), 1 - part) * pow(rate_at(found[1], bytes), part);
         latency = fmin(latency, first_s(found[0]) * (1 - part) + first_s(found[1]) * part);
     } else if (found[0] != NULL || found[1] != NULL) {
         const struct machine_collective_curve *nearest = found[0] != NULL ? found[0] : found[1];
         double less = nearest->ranks == member_count ? 1 : crowding(cluster, NULL, nearest->ranks) / crowd;
-        rate = curve_at(&nearest->curve, bytes) * less;
+        rate = rate_at(nearest, bytes) * less;
         latency = fmin(latency, first_s(nearest));
     }
     double bus_bytes = bytes * collective_bus_factor(kind, member_count);
@@ -94,6 +102,6 @@ enum status collective_pair_on_host(const struct cluster *cluster, const uint32_
         return STATUS_OK;
     }
     double latency = fmin(route.latency_s, first_s(curve));
-    split(fmax(bytes / curve_at(&curve->curve, bytes), latency), latency, latency_s, transfer_s);
+    split(fmax(bytes / rate_at(curve, bytes), latency), latency, latency_s, transfer_s);
     return STATUS_OK;
 }

@@ -2,7 +2,7 @@
  * them.
  *
  *   time      bus bytes / rate, and never less than the latency. rate: the curves of this kind (else of all-reduce) for the nearest numbers of ranks, interpolated over
- *             log(ranks); beyond them as the nearest, slower or faster as there are fewer or more cores for each thread. No curve: nccl.bus_GBps with a core for each.
+ *             log(ranks); beyond them as the nearest, slower or faster as there are fewer or more cores for each thread; smaller messages than a curve's first take no longer than that. No curve: nccl.bus_GBps with a core for each.
  *   latency   nccl.latency_us, or what the nearest curve's first point takes where that is less; at most 95 % of the time. During it nobody holds a core.
  *   pairs     the curve of send_recv for 2 ranks, else the route of a copy (its rate and latency); a copy from device to device is the same.
  *

@@ -374,8 +374,8 @@ static enum status prepare(struct lowering *l)
     l->forward_matches = ids(l, transfers);
     l->backward_matches = ids(l, transfers);
     l->pair_groups = ids(l, (size_t)l->stages * l->stages);
-    l->step_positions = arena_array(&l->arena, uint32_t *, l->stages);
-    if (l->step_positions == NULL) {
+    l->stage_orders = arena_array(&l->arena, struct stage_order, l->stages);
+    if (l->stage_orders == NULL) {
         lower_fail(l, STATUS_NO_MEMORY, "out of memory while lowering");
     }
     l->device_spaces = ids(l, request->cluster->gpus);

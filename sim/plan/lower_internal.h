@@ -121,8 +121,9 @@ struct rank_state {
     uint32_t *weight_passes;        /* per chunk: how many an update has */
     uint32_t updates;               /* so far: asynchronous orders */
     uint32_t last_compute;
-    uint32_t last_send; /* to another stage */
+    uint32_t last_send; /* of the present step, to another stage; SCHED_NONE: it sent nothing */
     uint32_t exchanged; /* the send that the next receive is batched with, or SCHED_NONE */
+    uint32_t lone_send; /* the send that has to be over before the next receive is posted, or SCHED_NONE */
     uint32_t last_data; /* latest op on the data queue */
     uint32_t pass_ends
         [PASS_ENDS]; /* last compute op of the latest layer passes, newest first: how far ZeRO-3 may gather ahead */
@@ -169,7 +170,12 @@ struct lowering {
     bool fold;
     struct rank_state *rank;                      /* the open one */
     uint32_t *forward_matches, *backward_matches; /* [transfer_pieces * virtual stages * micro_batches] */
-    uint32_t **step_positions;                    /* [stages] lower_exchange.c; NULL until needed */
+    struct stage_order {
+        struct order_step *steps; /* [count] */
+        uint32_t *positions;      /* of forward and backward steps; NULL until needed */
+        uint32_t count;
+    } * stage_orders; /* [stages] lower_exchange.c */
+    enum { SENDS_UNKNOWN, SENDS_AWAITED, SENDS_LEFT_ALONE } lone_sends;
     uint32_t *pair_groups; /* of the open rank, by (from stage, to stage); SCHED_NONE until made */
     struct shared_match {
         uint32_t group, sequence, match;
@@ -236,6 +242,8 @@ bool lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kin
 
 /* lower_exchange.c: whether what `step` sends and what `next`, the step after it on the open rank, receives are one batch for this rank and for its peer. Never where transfers overlap compute. */
 bool lowering_exchanges(struct lowering *l, const struct order_step *step, const struct order_step *next);
+/* Whether sends that are no part of an exchange are waited for as well, before the next receive is posted and the next pass begins. */
+bool lowering_awaits_sends(struct lowering *l);
 
 /* lower_step.c: the walk along the pipeline order */
 enum status lowering_walk(struct lowering *l);

@@ -384,6 +384,7 @@ enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, u
     rank->last_data = SCHED_NONE;
     rank->last_send = SCHED_NONE;
     rank->exchanged = SCHED_NONE;
+    rank->lone_send = SCHED_NONE;
     rank->output = SCHED_NONE;
     rank->passing = SCHED_NONE;
     rank->tied_layer = SCHED_NONE;

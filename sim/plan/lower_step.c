@@ -72,6 +72,23 @@ static void count_weight_passes(struct lowering *l, const struct order_step *ste
     }
 }
 
+/* What the step has sent: with the next step's receive, on its own and waited for, or on its own. `next` NULL: it was the last. */
+static void wait_for_send(struct lowering *l, const struct order_step *step, const struct order_step *next)
+{
+    struct rank_state *rank = l->rank;
+    rank->exchanged = rank->lone_send = SCHED_NONE;
+    if (rank->last_send == SCHED_NONE) {
+        return;
+    }
+    if (next != NULL && lowering_exchanges(l, step, next)) {
+        rank->exchanged = rank->last_send;
+    } else if (lowering_awaits_sends(l)) {
+        rank->lone_send = rank->last_send;
+        rank->host_must_wait = l->request->software->pipeline_synchronises;
+        lower_next_depends(l, rank->last_send);
+    }
+}
+
 static void walk_steps(struct lowering *l, const struct order_step *steps, uint32_t count, uint32_t first_micro_batch)
 {
     const struct pipeline_order *order = l->request->order;
@@ -79,6 +96,7 @@ static void walk_steps(struct lowering *l, const struct order_step *steps, uint3
     for (uint32_t i = 0; i < count && l->status == STATUS_OK; i++) {
         uint32_t chunk = steps[i].chunk, micro_batch = first_micro_batch + steps[i].micro_batch;
         bool last = false;
+        l->rank->last_send = SCHED_NONE;
         switch ((enum step_kind)steps[i].kind) {
         case STEP_FORWARD:
             if (order->asynchronous && chunk == 0 && micro_batch >= a_step &&
@@ -94,8 +112,7 @@ static void walk_steps(struct lowering *l, const struct order_step *steps, uint3
         if (order->asynchronous && last) {
             lowering_update(l);
         }
-        bool batched = i + 1 < count && lowering_exchanges(l, &steps[i], &steps[i + 1]);
-        l->rank->exchanged = batched ? l->rank->last_send : SCHED_NONE;
+        wait_for_send(l, &steps[i], i + 1 < count ? &steps[i + 1] : NULL);
     }
 }
 

@@ -117,7 +117,7 @@ static uint32_t match_of(struct lowering *l, bool backward, uint32_t producer, u
 /* ---- messages ---- */
 
 /* Without overlap a receive is posted after the compute before it, as torch.distributed's stream semantics make it; the compute after waits for it, and in a
- * stack that synchronises so does the host. They wait for a send that is batched with it too; never for another: its receiver may be passes away in an interleaved order. */
+ * stack that synchronises so does the host. They wait for a send that is batched with it too, and for lone ones where lower_exchange.c says so. */
 static void await_receive(struct lowering *l, uint32_t op)
 {
     l->rank->host_must_wait = l->request->software->pipeline_synchronises;
@@ -174,9 +174,11 @@ uint32_t lowering_receive(struct lowering *l, bool backward, uint32_t producer, 
             builder_write(l->builder, buffer);
         }
         builder_depends(l->builder, after);
+        builder_depends(l->builder, rank->lone_send);
         builder_set_match(l->builder, match_of(l, backward, producer, micro_batch, &peers, replica, false));
         builder_tag(l->builder, (uint16_t)micro_batch, (uint16_t)chunk, OP_TAG_NONE);
     }
+    rank->lone_send = SCHED_NONE;
     if (peers.count > 1) {
         op = join(l, kind);
         for (uint32_t i = 0; i < peers.count; i++) {

@@ -1,4 +1,4 @@
-/* Drafts of machine files: the body is a JSON document; standard errors, residuals and provenance are lists beside it and join it when it is printed. */
+/* Drafts of machine files: the body is a JSON document; what is known about it (provenance.h) is beside it and joins it when it is printed. */
 #include "validate/calibrate/draft.h"
 
 #include <math.h>
@@ -8,49 +8,24 @@
 #include <string.h>
 
 #include "hw_models/machine.h"
-#include "sim/base/array.h"
 #include "sim/base/check.h"
 #include "sim/base/file.h"
 #include "sim/base/json.h"
 #include "sim/base/json_scan.h"
 #include "sim/base/json_write.h"
 #include "sim/base/printable.h"
+#include "validate/calibrate/draft_path.h"
 #include "validate/calibrate/draft_print.h"
+#include "validate/calibrate/provenance.h"
 
-enum { BASES_MAX = 6, PATH_BYTES = 256, KEY_BYTES = 128 };
-
-struct draft_source {
-    char *field, *source;
-    bool estimated;
-};
-struct draft_standard_error {
-    char *field;
-    double value;
-};
-struct draft_residual_line {
-    char *what, *source;
-    uint32_t points, left_out;
-    double mean_error, worst_error, left_out_mean_error; /* the last NAN: none left out */
-    bool inherited;                                      /* of the base: a new line of the same name replaces it */
-};
+enum { BASES_MAX = 6 };
 
 struct draft {
     char name[MACHINE_NAME_BYTES];
     struct json_document *document;
     struct json_document *bases[BASES_MAX]; /* of a {"base": ...} document, nearest first */
     uint32_t base_count;
-    struct {
-        struct draft_source *items; /* at most one of a field */
-        size_t count, capacity;
-    } sources;
-    struct {
-        struct draft_standard_error *items;
-        size_t count, capacity;
-    } standard_errors;
-    struct {
-        struct draft_residual_line *items;
-        size_t count, capacity;
-    } residuals;
+    struct provenance provenance;
     enum status status; /* the first that went wrong */
     struct error error;
 };
@@ -76,90 +51,23 @@ static void spoil_memory(struct draft *draft)
     spoil(draft, STATUS_NO_MEMORY, NULL, "out of memory while drafting a machine");
 }
 
-static char *copy_text(struct draft *draft, const char *text)
+/* What is said of a field; memory is all that can go wrong. */
+static void say(struct draft *draft, enum status status)
 {
-    char *copy = strdup(text);
-    if (copy == NULL) {
+    if (status != STATUS_OK) {
         spoil_memory(draft);
     }
-    return copy;
 }
 
-/* -- paths -- */
-
-/* The next key of a dotted path into `key`; returns the rest after its dot, "" at the end, NULL when the key is empty or too long. */
-static const char *next_key(const char *path, char key[KEY_BYTES])
-{
-    size_t length = strcspn(path, ".");
-    if (length == 0 || length >= KEY_BYTES) {
-        return NULL;
-    }
-    memcpy(key, path, length);
-    key[length] = '\0';
-    return path[length] == '.' ? path + length + 1 : path + length;
-}
-
-static bool is_number(const char *key)
-{
-    return key[0] != '\0' && strspn(key, "0123456789") == strlen(key) && strlen(key) < 7;
-}
-
-/* The item of an array that a key means: by index, or the first of that "kind". */
-static bool item_of(const struct json *array, const char *key, struct json *child)
-{
-    size_t count = json_count(array);
-    if (is_number(key)) {
-        size_t index = strtoul(key, NULL, 10);
-        if (index < count) {
-            json_item(array, index, child);
-        }
-        return index < count;
-    }
-    for (size_t i = 0; i < count; i++) {
-        const char *kind = "";
-        json_item(array, i, child);
-        if (json_type(child) == JSON_OBJECT && json_string_or(child, "kind", "", &kind, NULL) == STATUS_OK &&
-            strcmp(kind, key) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The number at a path of one document, or false. *found: there is a value of any type. */
-static bool look_up(struct json_document *document, const char *path, bool *found, double *value)
-{
-    struct json steps[JSON_DEPTH_MAX];
-    char key[KEY_BYTES];
-    unsigned depth = 0;
-    *found = false;
-    json_root(document, &steps[0]);
-    while (*path != '\0') {
-        path = next_key(path, key);
-        if (path == NULL || depth + 1 >= JSON_DEPTH_MAX) {
-            return false;
-        }
-        const struct json *at = &steps[depth++];
-        if (json_type(at) == JSON_ARRAY) {
-            if (!item_of(at, key, &steps[depth])) {
-                return false;
-            }
-        } else if (json_type(at) != JSON_OBJECT || json_any_optional(at, key, &steps[depth], NULL) != STATUS_OK ||
-                   steps[depth].node == NULL) {
-            return false;
-        }
-    }
-    *found = true;
-    return json_as_real(&steps[depth], -HUGE_VAL, HUGE_VAL, value, NULL) == STATUS_OK;
-}
+/* -- what is set -- */
 
 bool draft_has(const struct draft *draft, const char *path)
 {
     double value;
     bool found = false;
-    (void)look_up(draft->document, path, &found, &value);
+    (void)draft_look_up(draft->document, path, &found, &value);
     for (uint32_t i = 0; !found && i < draft->base_count; i++) {
-        (void)look_up(draft->bases[i], path, &found, &value);
+        (void)draft_look_up(draft->bases[i], path, &found, &value);
     }
     return found;
 }
@@ -168,11 +76,11 @@ double draft_get(const struct draft *draft, const char *path, double otherwise)
 {
     double value;
     bool found;
-    if (look_up(draft->document, path, &found, &value)) {
+    if (draft_look_up(draft->document, path, &found, &value)) {
         return value;
     }
     for (uint32_t i = 0; !found && i < draft->base_count; i++) {
-        if (look_up(draft->bases[i], path, &found, &value)) {
+        if (draft_look_up(draft->bases[i], path, &found, &value)) {
             return value;
         }
     }
@@ -180,180 +88,24 @@ double draft_get(const struct draft *draft, const char *path, double otherwise)
 }
 
 /* The name that provenance uses for a path: parts and links by kind, not by number. */
-static void provenance_name(const struct draft *draft, const char *path, char name[PATH_BYTES])
+static void provenance_name(const struct draft *draft, const char *path, char name[DRAFT_PATH_BYTES])
 {
-    char section[KEY_BYTES], index[KEY_BYTES];
-    const char *rest = next_key(path, section), *after = rest == NULL ? NULL : next_key(rest, index);
+    char section[DRAFT_KEY_BYTES], index[DRAFT_KEY_BYTES];
+    const char *rest = draft_next_key(path, section), *after = rest == NULL ? NULL : draft_next_key(rest, index);
     struct json root, array, item;
     const char *kind;
-    (void)snprintf(name, PATH_BYTES, "%s", path);
-    if (after == NULL || !is_number(index) || (strcmp(section, "links") != 0 && strcmp(section, "parts") != 0)) {
+    (void)snprintf(name, DRAFT_PATH_BYTES, "%s", path);
+    if (after == NULL || !draft_is_index(index) || (strcmp(section, "links") != 0 && strcmp(section, "parts") != 0)) {
         return;
     }
     json_root(draft->document, &root);
-    if (json_array(&root, section, &array, NULL) == STATUS_OK && item_of(&array, index, &item) &&
+    if (json_array(&root, section, &array, NULL) == STATUS_OK && draft_item_of(&array, index, &item) &&
         json_type(&item) == JSON_OBJECT && json_string(&item, "kind", &kind, NULL) == STATUS_OK) {
-        (void)snprintf(name, PATH_BYTES, "%s.%s%s%s", section, kind, *after != '\0' ? "." : "", after);
+        (void)snprintf(name, DRAFT_PATH_BYTES, "%s.%s%s%s", section, kind, *after != '\0' ? "." : "", after);
     }
-}
-
-/* -- the lists -- */
-
-static bool covers(const char *outer, const char *field)
-{
-    size_t length = strlen(outer);
-    return strncmp(field, outer, length) == 0 && (field[length] == '\0' || field[length] == '.');
-}
-
-static void drop_source(struct draft *draft, size_t index)
-{
-    struct draft_source *entry = &draft->sources.items[index];
-    free(entry->field);
-    free(entry->source);
-    memmove(entry, entry + 1, (draft->sources.count - index - 1) * sizeof *entry);
-    draft->sources.count--;
-}
-
-static void drop_standard_error(struct draft *draft, size_t index)
-{
-    struct draft_standard_error *entry = &draft->standard_errors.items[index];
-    free(entry->field);
-    memmove(entry, entry + 1, (draft->standard_errors.count - index - 1) * sizeof *entry);
-    draft->standard_errors.count--;
-}
-
-static void drop_residual(struct draft *draft, size_t index)
-{
-    struct draft_residual_line *entry = &draft->residuals.items[index];
-    free(entry->what);
-    free(entry->source);
-    memmove(entry, entry + 1, (draft->residuals.count - index - 1) * sizeof *entry);
-    draft->residuals.count--;
-}
-
-/* The field's source; what said something of it alone goes, or (`inside`) of anything in it. No source (NULL or ""): nothing covers it any more but wider ones. */
-static void set_source(struct draft *draft, const char *field, const char *source, bool estimated, bool inside)
-{
-    for (size_t i = draft->sources.count; i-- > 0;) {
-        const char *old = draft->sources.items[i].field;
-        if (inside ? covers(field, old) : strcmp(field, old) == 0) {
-            drop_source(draft, i);
-        }
-    }
-    if (source == NULL || source[0] == '\0') {
-        return;
-    }
-    if (array_reserve(&draft->sources, 1, NULL) != STATUS_OK) {
-        spoil_memory(draft);
-        return;
-    }
-    struct draft_source entry = { copy_text(draft, field), copy_text(draft, source), estimated };
-    if (entry.field == NULL || entry.source == NULL) {
-        free(entry.field);
-        free(entry.source);
-        return;
-    }
-    draft->sources.items[draft->sources.count++] = entry;
-}
-
-static void set_standard_error(struct draft *draft, const char *field, double value, bool inside)
-{
-    for (size_t i = draft->standard_errors.count; i-- > 0;) {
-        const char *old = draft->standard_errors.items[i].field;
-        if (inside ? covers(field, old) : strcmp(field, old) == 0) {
-            drop_standard_error(draft, i);
-        }
-    }
-    if (!(value > 0.0)) {
-        return;
-    }
-    if (array_reserve(&draft->standard_errors, 1, NULL) != STATUS_OK) {
-        spoil_memory(draft);
-        return;
-    }
-    struct draft_standard_error entry = { copy_text(draft, field), value };
-    if (entry.field != NULL) {
-        draft->standard_errors.items[draft->standard_errors.count++] = entry;
-    }
-}
-
-/* `line` has texts of the caller. A line that is not the base's replaces the base's of its name, and an earlier one of its name and source. */
-static void add_residual(struct draft *draft, const struct draft_residual_line *line)
-{
-    for (size_t i = draft->residuals.count; i-- > 0 && !line->inherited;) {
-        const struct draft_residual_line *old = &draft->residuals.items[i];
-        if (strcmp(old->what, line->what) == 0 && (old->inherited || strcmp(old->source, line->source) == 0)) {
-            drop_residual(draft, i);
-        }
-    }
-    if (array_reserve(&draft->residuals, 1, NULL) != STATUS_OK) {
-        spoil_memory(draft);
-        return;
-    }
-    struct draft_residual_line entry = *line;
-    entry.what = copy_text(draft, line->what);
-    entry.source = copy_text(draft, line->source);
-    if (entry.what == NULL || entry.source == NULL) {
-        free(entry.what);
-        free(entry.source);
-        return;
-    }
-    draft->residuals.items[draft->residuals.count++] = entry;
 }
 
 /* -- starting -- */
-
-/* The lists of the base's file go from its document into the draft's own. The file has been checked by the machine loader. */
-static enum status take_lists(struct draft *draft, const struct json *root, struct error *error)
-{
-    struct json list, at, fields, item;
-    const char *source, *field, *what;
-    TRY(json_array_optional(root, "provenance", &list, error));
-    for (size_t i = 0; list.node != NULL && i < json_count(&list); i++) {
-        bool estimated;
-        json_item(&list, i, &at);
-        TRY(json_string(&at, "source", &source, error));
-        TRY(json_bool_or(&at, "estimated", false, &estimated, error));
-        TRY(json_array(&at, "fields", &fields, error));
-        for (size_t k = 0; k < json_count(&fields); k++) {
-            json_item(&fields, k, &item);
-            TRY(json_as_string(&item, &field, error));
-            set_source(draft, field, source, estimated, false);
-        }
-    }
-    TRY(json_object_optional(root, "standard_errors", &list, error));
-    for (size_t i = 0; list.node != NULL && i < json_count(&list); i++) {
-        double value;
-        json_member(&list, i, &field, &item);
-        TRY(json_as_real(&item, 0.0, HUGE_VAL, &value, error));
-        set_standard_error(draft, field, value, false);
-    }
-    TRY(json_array_optional(root, "residuals", &list, error));
-    for (size_t i = 0; list.node != NULL && i < json_count(&list); i++) {
-        struct draft_residual_line line = { .inherited = true };
-        int64_t points, left_out;
-        json_item(&list, i, &at);
-        TRY(json_string(&at, "what", &what, error));
-        TRY(json_string(&at, "source", &source, error));
-        TRY(json_int(&at, "points", 0, UINT32_MAX, &points, error));
-        TRY(json_int_or(&at, "left_out", 0, UINT32_MAX, 0, &left_out, error));
-        TRY(json_real(&at, "mean_error", 0.0, HUGE_VAL, &line.mean_error, error));
-        TRY(json_real(&at, "worst_error", 0.0, HUGE_VAL, &line.worst_error, error));
-        TRY(json_real_or(&at, "left_out_mean_error", 0.0, HUGE_VAL, NAN, &line.left_out_mean_error, error));
-        line.points = (uint32_t)points;
-        line.left_out = (uint32_t)left_out;
-        line.what = strdup(what);
-        line.source = strdup(source);
-        if (line.what != NULL && line.source != NULL) {
-            add_residual(draft, &line);
-        } else {
-            spoil_memory(draft);
-        }
-        free(line.what);
-        free(line.source);
-    }
-    return STATUS_OK;
-}
 
 /* The bases that a document stands on, for draft_get and draft_has. */
 static enum status open_bases(struct draft *draft, struct error *error)
@@ -381,7 +133,7 @@ static enum status start_from(struct draft *draft, const char *base, struct erro
     json_root(draft->document, &root);
     TRY(machine_from_json(&machine, &root, error));
     machine_free(&machine);
-    TRY(take_lists(draft, &root, error));
+    TRY(provenance_read(&draft->provenance, &root, error));
     return open_bases(draft, error);
 }
 
@@ -447,18 +199,7 @@ void draft_free(struct draft *draft)
     if (draft == NULL) {
         return;
     }
-    while (draft->sources.count > 0) {
-        drop_source(draft, draft->sources.count - 1);
-    }
-    while (draft->standard_errors.count > 0) {
-        drop_standard_error(draft, draft->standard_errors.count - 1);
-    }
-    while (draft->residuals.count > 0) {
-        drop_residual(draft, draft->residuals.count - 1);
-    }
-    array_free(&draft->sources);
-    array_free(&draft->standard_errors);
-    array_free(&draft->residuals);
+    provenance_free(&draft->provenance);
     for (uint32_t i = 0; i < draft->base_count; i++) {
         json_free(draft->bases[i]);
     }
@@ -480,9 +221,9 @@ static void set_exactly(struct draft *draft, const char *path, const char *json)
 /* Set a value; "links.pcie.GBps" and "parts.nic.Gbps" set it in every entry of that kind. */
 static void set_value(struct draft *draft, const char *path, const char *json)
 {
-    char section[KEY_BYTES], kind[KEY_BYTES], exact[PATH_BYTES];
-    const char *rest = next_key(path, section), *key = rest == NULL ? NULL : next_key(rest, kind);
-    bool by_kind = key != NULL && *key != '\0' && !is_number(kind) &&
+    char section[DRAFT_KEY_BYTES], kind[DRAFT_KEY_BYTES], exact[DRAFT_PATH_BYTES];
+    const char *rest = draft_next_key(path, section), *key = rest == NULL ? NULL : draft_next_key(rest, kind);
+    bool by_kind = key != NULL && *key != '\0' && !draft_is_index(kind) &&
                    (strcmp(section, "links") == 0 || strcmp(section, "parts") == 0);
     if (draft->status != STATUS_OK || !by_kind) {
         if (draft->status == STATUS_OK) {
@@ -531,7 +272,7 @@ static double rounded(double value, double standard_error)
 void draft_number(struct draft *draft, const char *path, double value, double standard_error, const char *source,
                   bool estimated)
 {
-    char text[32], name[PATH_BYTES];
+    char text[32], name[DRAFT_PATH_BYTES];
     if (!isfinite(value) || !isfinite(standard_error) || standard_error < 0.0) {
         spoil(draft, STATUS_BAD_INPUT, path,
               "%g with a standard error of %g: a constant needs a finite value, and an "
@@ -541,8 +282,8 @@ void draft_number(struct draft *draft, const char *path, double value, double st
     }
     set_value(draft, path, text_real(rounded(value, standard_error), text, sizeof text));
     provenance_name(draft, path, name);
-    set_source(draft, name, source, estimated, false);
-    set_standard_error(draft, path, standard_error, false);
+    say(draft, provenance_source(&draft->provenance, name, source, estimated, false));
+    say(draft, provenance_standard_error(&draft->provenance, path, standard_error, false));
 }
 
 void draft_text(struct draft *draft, const char *path, const char *value, const char *source)
@@ -560,20 +301,20 @@ void draft_flag(struct draft *draft, const char *path, bool value, const char *s
 
 void draft_source(struct draft *draft, const char *path, const char *source, bool estimated)
 {
-    set_source(draft, path, source, estimated, false);
+    say(draft, provenance_source(&draft->provenance, path, source, estimated, false));
 }
 
 void draft_json(struct draft *draft, const char *path, const char *json, const char *source, bool estimated)
 {
-    char name[PATH_BYTES];
+    char name[DRAFT_PATH_BYTES];
     if (json[strspn(json, " \t\r\n")] == '\0') {
         spoil(draft, STATUS_BAD_INPUT, path, "no value");
         return;
     }
     set_value(draft, path, json);
     provenance_name(draft, path, name);
-    set_source(draft, name, source, estimated, true);
-    set_standard_error(draft, path, 0.0, true);
+    say(draft, provenance_source(&draft->provenance, name, source, estimated, true));
+    say(draft, provenance_standard_error(&draft->provenance, path, 0.0, true));
 }
 
 static bool is_curve(const struct json *at, const char *kind, uint32_t ranks, uint32_t nodes)
@@ -660,108 +401,15 @@ void draft_residual(struct draft *draft, const char *what, const char *source, u
               mean_error, worst_error, left_out_mean_error);
         return;
     }
-    struct draft_residual_line line = { .points = points,
-                                        .left_out = left_out,
-                                        .mean_error = mean_error,
-                                        .worst_error = worst_error,
-                                        .left_out_mean_error = left_out_mean_error };
-    line.what = strdup(what);
-    line.source = strdup(source == NULL ? "" : source);
-    if (line.what != NULL && line.source != NULL) {
-        add_residual(draft, &line);
-    } else {
-        spoil_memory(draft);
-    }
-    free(line.what);
-    free(line.source);
+    const struct provenance_residual line = { .points = points,
+                                              .left_out = left_out,
+                                              .mean_error = mean_error,
+                                              .worst_error = worst_error,
+                                              .left_out_mean_error = left_out_mean_error };
+    say(draft, provenance_residual(&draft->provenance, what, source == NULL ? "" : source, &line));
 }
 
 /* -- the file -- */
-
-static void print_standard_errors(const struct draft *draft, struct json_writer *w)
-{
-    char text[40];
-    if (draft->standard_errors.count == 0) {
-        return;
-    }
-    jw_object(w, "standard_errors");
-    for (size_t i = 0; i < draft->standard_errors.count; i++) {
-        const struct draft_standard_error *entry = &draft->standard_errors.items[i];
-        (void)snprintf(text, sizeof text, "%.3g", entry->value);
-        jw_real(w, entry->field, strtod(text, NULL));
-    }
-    jw_end(w);
-}
-
-static void print_relative(struct json_writer *w, const char *key, double value)
-{
-    char text[40];
-    if (isnan(value)) {
-        jw_null(w, key);
-        return;
-    }
-    (void)snprintf(text, sizeof text, "%.4g", value);
-    jw_real(w, key, strtod(text, NULL));
-}
-
-static void print_residuals(const struct draft *draft, struct json_writer *w)
-{
-    if (draft->residuals.count == 0) {
-        return;
-    }
-    jw_array(w, "residuals");
-    for (size_t i = 0; i < draft->residuals.count; i++) {
-        const struct draft_residual_line *line = &draft->residuals.items[i];
-        jw_object(w, NULL);
-        jw_string(w, "what", line->what);
-        jw_string(w, "source", line->source);
-        jw_uint(w, "points", line->points);
-        jw_uint(w, "left_out", line->left_out);
-        print_relative(w, "mean_error", line->mean_error);
-        print_relative(w, "worst_error", line->worst_error);
-        print_relative(w, "left_out_mean_error", line->left_out_mean_error);
-        jw_end(w);
-    }
-    jw_end(w);
-}
-
-static bool same_origin(const struct draft_source *a, const struct draft_source *b)
-{
-    return a->estimated == b->estimated && strcmp(a->source, b->source) == 0;
-}
-
-/* One entry for each source, in the order of their first fields. */
-static void print_provenance(const struct draft *draft, struct json_writer *w)
-{
-    const struct draft_source *items = draft->sources.items;
-    if (draft->sources.count == 0) {
-        return;
-    }
-    jw_array(w, "provenance");
-    for (size_t i = 0; i < draft->sources.count; i++) {
-        bool seen = false;
-        for (size_t k = 0; k < i && !seen; k++) {
-            seen = same_origin(&items[k], &items[i]);
-        }
-        if (seen) {
-            continue;
-        }
-        jw_object(w, NULL);
-        jw_string(w, "source", items[i].source);
-        if (items[i].estimated) {
-            jw_bool(w, "estimated", true);
-        }
-        jw_array(w, "fields");
-        for (size_t k = i; k < draft->sources.count; k++) {
-            if (same_origin(&items[k], &items[i])) {
-                jw_string(w, NULL, items[k].field);
-            }
-        }
-        jw_end(w);
-        jw_end(w);
-    }
-    jw_end(w);
-}
 
 static void print_member(const struct json *root, const char *key, struct json_writer *w)
 {
@@ -809,9 +457,7 @@ static void print_compact(const struct draft *draft, struct strbuf *out)
             print_member(&root, key, &w);
         }
     }
-    print_standard_errors(draft, &w);
-    print_residuals(draft, &w);
-    print_provenance(draft, &w);
+    provenance_print(&draft->provenance, &w);
     jw_end(&w);
 }
 

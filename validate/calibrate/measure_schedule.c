@@ -265,9 +265,10 @@ static enum opcode collective_opcode(enum collective_kind kind)
 }
 
 /* On a machine of threads a collective alone in a loop finds its threads awake and its data in the caches; in a step each waits for kernels of its rank, which leave other things there, and the ranks come one after
- * the other. So they do here: behind a product that goes through more than a core's own cache, and for one rank after the other behind a further, short one. A collective stands in the queue of the products, as those
+ * the other. So they do here: behind a product that goes through more than a core's own cache, and for one rank after the other behind a further one. That one takes about half a
+ * millisecond: longer than a core that has nothing to do is kept ready (hypervisors look for new work for up to 0.2 ms), for within that time waking costs next to nothing. A collective stands in the queue of the products, as those
  * of tensor parallel layers do: who comes last begins it at once, and the others have to be woken. */
-enum { AWAITED_SIZE = 384, LATE_SIZE = 160 };
+enum { AWAITED_SIZE = 384, LATE_SIZE = 256 };
 
 static uint32_t square_product(struct making *m, uint32_t compute, uint64_t size, uint32_t before)
 {
