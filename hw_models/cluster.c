@@ -519,6 +519,12 @@ uint32_t cluster_gpu_socket(const struct cluster *cluster, uint32_t gpu)
     return cluster->map->parts[cluster->map->gpu_parts[gpu % cluster->gpus_per_node]].socket;
 }
 
+struct endpoint cluster_gpu_host(const struct cluster *cluster, uint32_t gpu)
+{
+    uint32_t node = gpu / cluster->gpus_per_node;
+    return (struct endpoint){ ENDPOINT_HOST, node * cluster->sockets + cluster_gpu_socket(cluster, gpu) };
+}
+
 const char *cluster_resource_name(const struct cluster *cluster, uint32_t resource, char *buffer, size_t size)
 {
     CHECK(resource < cluster->resource_count);

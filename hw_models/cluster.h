@@ -87,6 +87,8 @@ uint32_t cluster_cores(const struct cluster *cluster, uint32_t node, uint32_t so
 /* How many there are; the resource's capacity is what they are worth together, counted in cores that run alone (machine.cores_together). */
 double cluster_core_count(const struct cluster *cluster, uint32_t node, uint32_t socket);
 uint32_t cluster_gpu_socket(const struct cluster *cluster, uint32_t gpu); /* nearest socket, 0.. within its node */
+/* The memory of that socket, as an end of copies. */
+struct endpoint cluster_gpu_host(const struct cluster *cluster, uint32_t gpu);
 /* "node0/plx0>gpu1" in `buffer`. */
 const char *cluster_resource_name(const struct cluster *cluster, uint32_t resource, char *buffer, size_t size);
 

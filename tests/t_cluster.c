@@ -102,6 +102,9 @@ static void test_names_and_ids(void)
                 "node0/cpu1 cores");
     EXPECT_INT(cluster_gpu_socket(&cluster, 3), 0);
     EXPECT_INT(cluster_gpu_socket(&cluster, 12), 1);
+    EXPECT_INT(cluster_gpu_host(&cluster, 3).kind, ENDPOINT_HOST);
+    EXPECT_INT(cluster_gpu_host(&cluster, 3).index, 0);
+    EXPECT_INT(cluster_gpu_host(&cluster, 12).index, 12 / cluster.gpus_per_node * cluster.sockets + 1);
     EXPECT_REAL(cluster.resources[cluster_cores(&cluster, 0, 1)].capacity, 64, 0);
     cluster_free(&cluster);
 }

@@ -76,6 +76,13 @@ static void test_host_memory(void)
         EXPECT_REAL((double)zero_use(&run, SPACE_HOST)->peak_bytes, 28 * parameters_of(&run), 0);
     }
     report_run_free(&run);
+    const struct zero_case lean = { 1, 0, 1,
+                                    "{\"name\": \"zero-offload\", \"round_pinned\": \"none\", \"scratch_bytes\": 0}",
+                                    "" };
+    if (zero_run(&run, &lean)) { /* states, gradient, staging */
+        EXPECT_REAL((double)zero_use(&run, SPACE_HOST)->peak_bytes, (16 + 2) * parameters_of(&run), 0);
+    }
+    report_run_free(&run);
     const struct zero_case rounded = { 1, 0, 1, "{\"name\": \"zero-offload\", \"preset\": \"code\"}", "" };
     if (zero_run(&run, &rounded)) {
         double p = parameters_of(&run);

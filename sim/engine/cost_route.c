@@ -14,13 +14,6 @@ static struct endpoint gpu_end(uint32_t gpu)
     return (struct endpoint){ ENDPOINT_GPU, gpu };
 }
 
-/* The host memory nearest to a GPU. */
-static struct endpoint host_end(const struct cost_builder *b, uint32_t gpu)
-{
-    return (struct endpoint){ ENDPOINT_HOST,
-                              node_of(b, gpu) * b->cluster->sockets + cluster_gpu_socket(b->cluster, gpu) };
-}
-
 /* Add `bytes` over the way; of a phantom only where the record already uses a resource. A thread's core is held, not used by the byte. */
 static enum status add_route(struct cost_builder *b, struct endpoint from, struct endpoint to, bool pageable,
                              double bytes, bool phantom, struct route *route)
@@ -94,7 +87,7 @@ enum status cost_of_host_copy(struct cost_builder *b, const struct sched_work *w
         if (i != 0 && node_of(b, devices[i]) != node_of(b, devices[0])) {
             continue;
         }
-        struct endpoint gpu = gpu_end(devices[i]), host = host_end(b, devices[i]);
+        struct endpoint gpu = gpu_end(devices[i]), host = cluster_gpu_host(b->cluster, devices[i]);
         struct route route;
         TRY(add_route(b, to_device ? host : gpu, to_device ? gpu : host, work->pageable, work->bytes, i != 0,
                       i == 0 ? &own : &route));
@@ -156,7 +149,7 @@ enum status cost_of_storage(struct cost_builder *b, const struct sched_work *wor
         if (i != 0 && node_of(b, devices[i]) != node_of(b, devices[0])) {
             continue;
         }
-        struct endpoint host = host_end(b, devices[i]);
+        struct endpoint host = cluster_gpu_host(b->cluster, devices[i]);
         for (uint32_t d = 0; d < drives; d++) {
             struct endpoint drive = { ENDPOINT_STORAGE, node_of(b, devices[i]) * drives + d };
             struct route route;

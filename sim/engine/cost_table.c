@@ -245,6 +245,9 @@ static enum status key_of(struct cost_builder *b, uint32_t op_index, struct cost
     case WORK_COLLECTIVE: key->opcode = op->opcode; return STATUS_OK;
     case WORK_TRANSFER: break;
     }
+    if (b->cluster == NULL) { /* make() refuses it */
+        return STATUS_OK;
+    }
     if (op->match != SCHED_NONE) {
         key->other = s->matches[op->match].group;
         return STATUS_OK;
@@ -252,7 +255,7 @@ static enum status key_of(struct cost_builder *b, uint32_t op_index, struct cost
     key->rank = rank;
     key->opcode = op->opcode;
     if (op->opcode != OP_COPY_P2P) {
-        key->opcode = b->cluster != NULL && is_fresh(b, op) ? KEY_FRESH : op->opcode;
+        key->opcode = is_fresh(b, op) ? KEY_FRESH : op->opcode;
         return check_host_space(b, op_index, rank);
     }
     TRY(find_peer(b, op_index, rank, &key->other, to_peer));

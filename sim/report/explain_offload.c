@@ -68,8 +68,7 @@ static const char *route_text(struct explainer *e, uint32_t gpu, bool to_device,
 {
     const struct cluster *cluster = e->from->input->cluster;
     struct endpoint device = { ENDPOINT_GPU, gpu };
-    struct endpoint host = { ENDPOINT_HOST,
-                             node_of(cluster, gpu) * cluster->sockets + cluster_gpu_socket(cluster, gpu) };
+    struct endpoint host = cluster_gpu_host(cluster, gpu);
     struct route route;
     if (cluster_route(cluster, to_device ? host : device, to_device ? device : host, pageable, &route, NULL) !=
         STATUS_OK) {

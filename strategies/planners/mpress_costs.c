@@ -12,8 +12,7 @@ static bool host_route(const struct mpress_case *c, const struct mpress_choices 
     const struct cluster *cluster = &c->scenario->cluster;
     uint32_t gpu = (uint32_t)choices->place[stage];
     const struct endpoint device = { ENDPOINT_GPU, gpu };
-    const struct endpoint host = { ENDPOINT_HOST,
-                                   gpu / cluster->gpus_per_node * cluster->sockets + cluster_gpu_socket(cluster, gpu) };
+    const struct endpoint host = cluster_gpu_host(cluster, gpu);
     return cluster_route(cluster, to_host ? device : host, to_host ? host : device, false, route, NULL) == STATUS_OK;
 }
 

@@ -78,8 +78,7 @@ static bool find_rates(struct lowering *lowering, struct activation_rank *rank)
     const struct cluster *cluster = request->cluster;
     uint32_t device = lower_device(lowering);
     const struct endpoint gpu = { ENDPOINT_GPU, device };
-    const struct endpoint host = { ENDPOINT_HOST, device / cluster->gpus_per_node * cluster->sockets +
-                                                      cluster_gpu_socket(cluster, device) };
+    const struct endpoint host = cluster_gpu_host(cluster, device);
     struct route down, up;
     struct error error = { 0 };
     enum status status = cluster_route(cluster, gpu, host, false, &down, &error);

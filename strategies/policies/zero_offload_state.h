@@ -19,6 +19,10 @@
 
 #include "sim/plan/policy.h"
 
+/* An issue of DeepSpeed measures 28 bytes of host memory a parameter in all of today's ZeRO-2 offload, 18 itemised as states, gradient and staging, 4 as the product of unscaling, the rest as the
+ * Adam call's (DeepSpeed issue 7693, facts C.2). */
+#define ZERO_SCRATCH_BYTES (28 - 18)
+
 struct zero_options {
     bool code;                       /* preset */
     double sent_gradient_bytes;      /* of a parameter, of the final gradient on its way down and in host memory */
@@ -26,6 +30,7 @@ struct zero_options {
     bool overlap_gradients;          /* backward goes on while a bucket leaves */
     bool tiled;                      /* new weights go up while Adam goes on */
     double tile_elements;            /* parameters of one update op; 0: all */
+    double scratch_bytes;            /* host memory of a parameter while it is unscaled, clipped and updated (code) */
     double scratch_elements;         /* clipped and updated at once, with temporaries; 0: all */
     bool delayed;                    /* one-step delayed update */
     double cpu_ratio;                /* of the parameters updated on the host; the rest on the device (Twin-Flow) */

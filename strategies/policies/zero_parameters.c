@@ -28,6 +28,7 @@ struct zero_options zero_shared_options(const double *values)
         .weights = SPACE_DEVICE,
         .gradients = SPACE_PINNED,
         .uploaded_bytes = 2,
+        .scratch_bytes = ZERO_SCRATCH_BYTES,
     };
 }
 

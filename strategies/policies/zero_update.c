@@ -6,9 +6,6 @@
 
 /* DeepSpeed unscales and clips all fp32 gradients in place: read and written. */
 static const double CLIP_BYTES = 8;
-/* Host memory of a parameter beside all that is kept: an issue of DeepSpeed measures 28 bytes in all of today's ZeRO-2 offload, 18 itemised as states, gradient and staging, 4 as the
- * product of unscaling, the rest as the Adam call's (DeepSpeed issue 7693, facts C.2). */
-static const double SCRATCH_BYTES = 28 - 18;
 /* Writes the new fp32 weights as 16-bit ones. */
 static const double CAST_BYTES = 4 + 2;
 /* A tile's fp32 parameter, gradient and two moments: what stands for a sub-group while its states are in host memory. */
@@ -139,10 +136,12 @@ static void update_on_host(struct lowering *lowering, uint32_t after_op)
     if (o->code && !zero_states_on_drives(o)) {
         double elements =
             o->scratch_elements > 0 ? fmin(o->scratch_elements, state->host_parameters) : state->host_parameters;
-        scratch = lower_buffer(lowering, SPACE_HOST, elements * SCRATCH_BYTES, BUFFER_WORKSPACE, 0,
-                               "unscaling, clipping and Adam's temporaries");
         uint32_t clip = zero_host_pass(lowering, state->host_parameters * CLIP_BYTES, after_op);
-        builder_acquire(lower_builder(lowering), scratch);
+        if (o->scratch_bytes > 0) {
+            scratch = lower_buffer(lowering, SPACE_HOST, elements * o->scratch_bytes, BUFFER_WORKSPACE, 0,
+                                   "unscaling, clipping and Adam's temporaries");
+            builder_acquire(lower_builder(lowering), scratch);
+        }
         builder_depends(lower_builder(lowering), o->delayed ? SCHED_NONE : state->last_down);
         after_op = clip;
     } else if (!o->delayed && state->last_down != SCHED_NONE) {
