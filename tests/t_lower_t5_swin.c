@@ -152,8 +152,7 @@ static void test_folding(void)
         MIXED,
         "\"parallel\":{\"pipeline\":2,\"virtual_stages\":2,\"pipeline_order\":\"interleaved\",\"data\":4}",
         "\"parallel\":{\"pipeline\":4,\"pipeline_order\":\"zb-h1\",\"data\":2},\"detail\":\"layer\"",
-        "\"parallel\":{\"pipeline\":4,\"pipeline_order\":\"chimera\",\"virtual_stages\":2,\"data\":2},\"detail\":"
-        "\"stage\"",
+        "\"parallel\":{\"pipeline\":4,\"pipeline_order\":\"chimera\",\"virtual_stages\":2,\"data\":2}",
     };
     for (size_t i = 0; i < sizeof rests / sizeof rests[0]; i++) {
         char text[1024];
