@@ -219,8 +219,9 @@ static void test_t5_saved(void)
 {
     struct model m = library("t5-large-32");
     const double b = 3, es = 256, ds = 512, h = 1024, a = 16, e = b * es, d = b * ds;
-    for (double t = 1; t <= 4; t *= 2) {
-        struct layer_shape shape = shape_of(&m, 3, 256, (int64_t)t);
+    for (int64_t tensor = 1; tensor <= 4; tensor *= 2) {
+        const double t = (double)tensor;
+        struct layer_shape shape = shape_of(&m, 3, 256, tensor);
         struct layer_graph layer = graph_of(&m, LAYER_TRANSFORMER, &shape, T5_ENCODER);
         /* whole: layer_input 2, norm outputs 2 + 2, ffn_norm_input 2, masks 1 + 1; split: q k v 6, context 2, ffn 8 */
         EXPECT_REAL(layer.saved_bytes_none, e * h * (10 + 16 / t) + 5 * b * a / t * es * es, 0);
@@ -278,8 +279,9 @@ static void test_t5_flash_flops(void)
 static void test_swin_saved(void)
 {
     struct model m = library("swin-huge-32");
-    for (double t = 1; t <= 8; t *= 2) {
-        struct layer_shape shape = shape_of(&m, 5, 3136, (int64_t)t);
+    for (int64_t tensor = 1; tensor <= 8; tensor *= 2) {
+        const double t = (double)tensor;
+        struct layer_shape shape = shape_of(&m, 5, 3136, tensor);
         for (uint32_t variant = 0; variant < model_variant_count(&m); variant++) {
             uint32_t stage = variant / 2;
             double c = 320 << stage, n = 5.0 * (3136 >> 2 * stage), heads = 8 << stage;

@@ -182,9 +182,9 @@ static void test_t5(void)
     open_scenario(&scenario, "t5-large-48", "dgx-a100-40gb", "\"megatron-flash\"", "bf16");
     make_3b(&scenario.model);
     show_memory("galvatron2/model_profiles/T5__memory_profiling_bf16_t5-3B__2025-01-17_e8efe417.json", "_sp", true,
-                &scenario, T5_MEMORY, 2, "512,512", "T5-3B (Galvatron's profiles)");
+                &scenario, T5_MEMORY, 2, "512,512", "T5-3B (Galvatron 2)");
     show_times("galvatron2/model_profiles/T5__computation_profiling_bf16_t5-3B__2025-01-17_e8efe417.json", &scenario,
-               T5_KINDS, 2, 1, 8, "512,512", "T5-3B (Galvatron's profiles), layer forward times");
+               T5_KINDS, 2, 1, 8, "512,512", "T5-3B (Galvatron 2), layer forward times");
     scenario_free(&scenario);
 }
 
@@ -193,10 +193,9 @@ static void test_swin(void)
     struct scenario scenario;
     open_scenario(&scenario, "swin-huge-48", "dgx-a100-40gb", UNFUSED, "bf16");
     show_memory("galvatron2/model_profiles/swin__memory_profiling_bf16_swin-huge__2025-02-14_793477d3.json", "", false,
-                &scenario, SWIN_MEMORY, 4, "3136,784,196,49", "Swin-Huge (Galvatron's profiles)");
+                &scenario, SWIN_MEMORY, 4, "3136,784,196,49", "Swin-Huge (Galvatron 2)");
     show_times("galvatron2/model_profiles/swin__computation_profiling_bf16_swin-huge__2025-02-14_793477d3.json",
-               &scenario, SWIN_KINDS, 4, 12, 12, "3136,784,196,49",
-               "Swin-Huge (Galvatron's profiles), layer forward times");
+               &scenario, SWIN_KINDS, 4, 12, 12, "3136,784,196,49", "Swin-Huge (Galvatron 2), layer forward times");
     scenario_free(&scenario);
 }
 
