@@ -40,8 +40,6 @@ static inline void run_scenario(struct run *run, const char *text)
             .cluster = &run->scenario.cluster,
             .software = &run->scenario.software,
             .plan = &run->scenario.plan,
-            .order = plan_order(&run->scenario.plan, error),
-            .policy = registry_policy(run->scenario.plan.policy, error),
         };
         run->status = lower_schedule(&request, &run->schedule, error);
         run->scheduled = run->status == STATUS_OK;

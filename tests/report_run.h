@@ -38,8 +38,6 @@ static inline bool report_run(struct report_run *run, const char *text)
             .cluster = &run->scenario.cluster,
             .software = &run->scenario.software,
             .plan = &run->scenario.plan,
-            .order = plan_order(&run->scenario.plan, &error),
-            .policy = registry_policy(run->scenario.plan.policy, &error),
         };
         status = lower_schedule(&request, &run->schedule, &error);
     }

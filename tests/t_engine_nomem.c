@@ -1,7 +1,6 @@
 /* Failing the n-th allocation, for every n until none fails, from a scenario's text to the JSON of its result: no crash, no leak, always STATUS_NO_MEMORY. The program
  * puts itself in front of malloc, so that no allocation of the library, of cJSON or of libc escapes. */
 #include "tests/report_run.h"
-#include "sim/plan/plan_order.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HAS_SANITIZER 1
@@ -86,8 +85,6 @@ static enum status lower(struct report_run *run, struct error *error)
         .cluster = &run->scenario.cluster,
         .software = &run->scenario.software,
         .plan = &run->scenario.plan,
-        .order = plan_order(&run->scenario.plan, error),
-        .policy = registry_policy(run->scenario.plan.policy, error),
     };
     return lower_schedule(&request, &run->schedule, error);
 }

@@ -1,7 +1,6 @@
 /* Layers that are split differently: what each holds, what moves between them, and that folding, details, orders and stacks still hold. */
 #include "sim/ir/verify.h"
 #include "sim/plan/plan_layers.h"
-#include "sim/plan/plan_order.h"
 #include "tests/lower_run.h"
 
 /* ---- closed forms ---- */
@@ -274,8 +273,6 @@ static enum status lower_plan(const struct scenario *scenario, const struct plan
         .cluster = &scenario->cluster,
         .software = &scenario->software,
         .plan = plan,
-        .order = plan_order(plan, error),
-        .policy = registry_policy(plan->policy, error),
     };
     enum status status = lower_schedule(&request, &schedule, error);
     if (status == STATUS_OK) {

@@ -3,9 +3,7 @@
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
 #include "sim/plan/plan_moves.h"
-#include "sim/plan/plan_order.h"
 #include "strategies/planners/plan_answer.h"
-#include "strategies/registry.h"
 #include "tests/test.h"
 
 enum { RANDOM_CASES = 500, TEXT_BYTES = 1024 };
@@ -42,12 +40,12 @@ static void run_plan(const struct scenario *scenario, const struct planner_choic
     struct timeline timeline = { 0 };
     struct error error = { 0 };
     const struct plan *plan = &choice->plan;
-    const struct lower_request request = { .model = &scenario->model,
-                                           .cluster = &scenario->cluster,
-                                           .software = &scenario->software,
-                                           .plan = plan,
-                                           .order = plan_order(plan, &error),
-                                           .policy = registry_policy(plan->policy, &error) };
+    const struct lower_request request = {
+        .model = &scenario->model,
+        .cluster = &scenario->cluster,
+        .software = &scenario->software,
+        .plan = plan,
+    };
     const struct exec_options options = {
         .cluster = &scenario->cluster, .software = &scenario->software, .record_rates = true, .audit = true
     };

@@ -1,6 +1,5 @@
 /* The policy patrickstar end to end: schedules verify, timelines pass their audit (tests/report_run.h), chunks stay within their share, what crosses PCIe is what the options say, refusals name what would work. */
 #include "tests/report_run.h"
-#include "sim/plan/plan_order.h"
 
 /* A model of 106 M parameters on GPUs small enough that chunks must leave. `policy`, `more`: members of the policy object, of the scenario. */
 struct plan_case {
@@ -304,8 +303,6 @@ static enum status lower_text(const char *text, struct error *error)
         .cluster = &scenario.cluster,
         .software = &scenario.software,
         .plan = &scenario.plan,
-        .order = plan_order(&scenario.plan, error),
-        .policy = registry_policy(scenario.plan.policy, error),
     };
     status = lower_schedule(&request, &schedule, error);
     schedule_free(&schedule);

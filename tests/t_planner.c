@@ -5,9 +5,7 @@
 #include "sim/base/units.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
-#include "sim/plan/plan_order.h"
 #include "strategies/planners/plan_answer.h"
-#include "strategies/registry.h"
 #include "tests/test.h"
 
 static const char *const SMALL =
@@ -32,12 +30,12 @@ static double step_by_hand(const struct scenario *scenario, const struct plan *p
     struct schedule schedule = { 0 };
     struct timeline timeline = { 0 };
     struct error error = { 0 };
-    const struct lower_request request = { .model = &scenario->model,
-                                           .cluster = &scenario->cluster,
-                                           .software = &scenario->software,
-                                           .plan = plan,
-                                           .order = plan_order(plan, NULL),
-                                           .policy = registry_policy(plan->policy, NULL) };
+    const struct lower_request request = {
+        .model = &scenario->model,
+        .cluster = &scenario->cluster,
+        .software = &scenario->software,
+        .plan = plan,
+    };
     const struct exec_options options = { .cluster = &scenario->cluster,
                                           .software = &scenario->software,
                                           .audit = true };

@@ -497,12 +497,12 @@ static void test_hash(void)
         EXPECT_INT(plan_from_json(&again, &first.scenario.model, &root, &arena, &error), STATUS_OK);
         EXPECT_INT(plan_gpus(&again), 7);
         EXPECT_INT(again.replica_sharing, i == 0 ? SHARING_DEAL : SHARING_CUT);
-        struct lower_request request = { .model = &first.scenario.model,
-                                         .cluster = &first.scenario.cluster,
-                                         .software = &first.scenario.software,
-                                         .plan = &again,
-                                         .order = plan_order(&again, &error),
-                                         .policy = registry_policy(again.policy, &error) };
+        struct lower_request request = {
+            .model = &first.scenario.model,
+            .cluster = &first.scenario.cluster,
+            .software = &first.scenario.software,
+            .plan = &again,
+        };
         struct schedule schedule;
         EXPECT_INT(lower_schedule(&request, &schedule, &error), STATUS_OK);
         struct hash c = schedule_hash(&schedule);
@@ -552,12 +552,12 @@ static void test_planners(void)
             own++;
             EXPECT_INT(plan_gpus(&choice->plan), 8);
             EXPECT_INT(choice->plan.replica_sharing, i == 0 ? SHARING_DEAL : SHARING_CUT);
-            struct lower_request lower = { .model = &loaded.scenario.model,
-                                           .cluster = &loaded.scenario.cluster,
-                                           .software = &loaded.scenario.software,
-                                           .plan = &choice->plan,
-                                           .order = plan_order(&choice->plan, &error),
-                                           .policy = registry_policy(choice->plan.policy, &error) };
+            struct lower_request lower = {
+                .model = &loaded.scenario.model,
+                .cluster = &loaded.scenario.cluster,
+                .software = &loaded.scenario.software,
+                .plan = &choice->plan,
+            };
             const struct exec_options options = { .cluster = &loaded.scenario.cluster,
                                                   .software = &loaded.scenario.software,
                                                   .audit = true };

@@ -151,8 +151,6 @@ static inline void zero_expect_refused(const char *scenario, const char *path, c
             .cluster = &read.cluster,
             .software = &read.software,
             .plan = &read.plan,
-            .order = plan_order(&read.plan, &error),
-            .policy = registry_policy(read.plan.policy, &error),
         };
         status = lower_schedule(&request, &schedule, &error);
         scenario_free(&read);

@@ -10,9 +10,7 @@
 #include "sim/base/units.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
-#include "sim/plan/plan_order.h"
 #include "sim/plan/scenario.h"
-#include "strategies/registry.h"
 
 static const size_t FILE_BYTES_MAX = 16u << 20;
 
@@ -128,11 +126,8 @@ static enum status schedule_of(const struct scenario *scenario, struct schedule 
         .cluster = &scenario->cluster,
         .software = &scenario->software,
         .plan = &scenario->plan,
-        .order = plan_order(&scenario->plan, error),
-        .policy = registry_policy(scenario->plan.policy, error),
     };
-    return request.order == NULL || request.policy == NULL ? STATUS_BAD_INPUT
-                                                           : lower_schedule(&request, schedule, error);
+    return lower_schedule(&request, schedule, error);
 }
 
 static enum status time_of(const struct scenario *scenario, const struct schedule *schedule, double *step_s,

@@ -233,43 +233,48 @@ static bool take_times(const char *flag, const char *text, uint32_t stage_count,
     }
     free(copy);
     if (good && count != stage_count) {
-        fprintf(stderr, "memwall: --%s: %u times for %u stages: give one for all, or one each\n", flag, count,
-                stage_count);
+        fprintf(stderr, "memwall: --%s: %u %s for %u stages: give one for all, or one each\n", flag, count,
+                strcmp(flag, "replicas") == 0 ? "numbers" : "times", stage_count);
         good = false;
     }
     return good;
 }
 
-/* Replicas of the stages: dealt to, or cut over; see sim/plan/plan_replicas.h. */
+/* The numbers of --replicas, one each: read once for all orders. */
+static bool read_replicas(struct arguments *a, uint32_t stages)
+{
+    double *numbers = NULL, one = 0;
+    if (a->replica_counts != NULL) {
+        return true;
+    }
+    bool good = take_times("replicas", a->replicas, stages, &one, &numbers);
+    a->replica_counts = good ? calloc(stages, sizeof *a->replica_counts) : NULL;
+    for (uint32_t s = 0; a->replica_counts != NULL && good && s < stages; s++) {
+        double number = numbers != NULL ? numbers[s] : one;
+        good = number >= 1 && number <= ORDER_STAGES_MAX && floor(number) >= number;
+        if (good) {
+            a->replica_counts[s] = (uint32_t)number;
+        } else {
+            fprintf(stderr, "memwall: --replicas: stage %u has %g: allowed is a whole number, 1 to %d\n", s, number,
+                    ORDER_STAGES_MAX);
+        }
+    }
+    free(numbers);
+    return good && a->replica_counts != NULL;
+}
+
+/* Dealt to, or cut over; see sim/plan/plan_replicas.h. */
 static bool take_replicas(struct arguments *a, struct bare_pipeline_request *request)
 {
-    uint32_t stages = request->order_request.stages;
-    bool cut = a->sharing != NULL ? strcmp(a->sharing, "cut") == 0 : !request->order->asynchronous;
-    if (a->sharing != NULL && (a->replicas == NULL || (!cut && strcmp(a->sharing, "deal") != 0))) {
-        fprintf(stderr, "memwall: --sharing: %s\n",
-                a->replicas == NULL ? "says how the replicas of --replicas share micro-batches: give both"
-                                    : "allowed are deal and cut");
-        return false;
-    }
+    bool deals = a->sharing != NULL ? strcmp(a->sharing, "deal") == 0 : request->order->asynchronous;
     if (a->replicas == NULL) {
         return true;
     }
-    double *numbers = NULL, one = 0;
-    bool good = take_times("replicas", a->replicas, stages, &one, &numbers);
-    a->replica_counts = good ? calloc(stages, sizeof *a->replica_counts) : NULL;
-    for (uint32_t s = 0; a->replica_counts != NULL && s < stages; s++) {
-        double number = numbers != NULL ? numbers[s] : one;
-        if (number < 1 || number > ORDER_STAGES_MAX || number != floor(number)) {
-            fprintf(stderr, "memwall: --replicas: stage %u has %g: allowed is a whole number, 1 to %d\n", s, number,
-                    ORDER_STAGES_MAX);
-            good = false;
-            break;
-        }
-        a->replica_counts[s] = (uint32_t)number;
+    if (!read_replicas(a, request->order_request.stages)) {
+        return false;
     }
-    free(numbers);
-    *(cut ? &request->cut_replicas : &request->order_request.replicas) = a->replica_counts;
-    return good && a->replica_counts != NULL;
+    *(deals ? &request->order_request.replicas : &request->cut_replicas) = a->replica_counts;
+    return true;
 }
 
 static bool take_recompute(const struct arguments *a, struct bare_pipeline_request *request)
@@ -621,6 +626,19 @@ static bool has_all(const struct arguments *a)
                             a->virtual_stages != NULL || a->parameters != NULL)) {
         fprintf(stderr, "memwall pipeline: --schedule-file says order, stages, micro-batches and chunks itself: leave "
                         "their flags out\n");
+        return false;
+    }
+    if (a->replicas != NULL && (a->file != NULL || (a->order != NULL && strcmp(a->order, "auto") == 0) ||
+                                (a->compare != NULL && strstr(a->compare, "auto") != NULL))) {
+        fprintf(stderr, "memwall pipeline: --replicas is for named orders: a schedule file and auto say what each "
+                        "device does\n");
+        return false;
+    }
+    if (a->sharing != NULL &&
+        (a->replicas == NULL || (strcmp(a->sharing, "deal") != 0 && strcmp(a->sharing, "cut") != 0))) {
+        fprintf(stderr, "memwall pipeline: --sharing: %s\n",
+                a->replicas == NULL ? "says how the replicas of --replicas share micro-batches: give both"
+                                    : "allowed are deal and cut");
         return false;
     }
     if (a->limit != NULL && (a->order == NULL || strcmp(a->order, "auto") != 0) &&

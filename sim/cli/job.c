@@ -4,15 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/engine/exec_sim_spare.h"
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/ticker.h"
 #include "sim/plan/lower.h"
-#include "sim/plan/plan_order.h"
 #include "sim/plan/plan_words.h"
 #include "strategies/planners/plan_answer.h"
-#include "strategies/registry.h"
 
 /* With a plan file the keys that a plan has belong to it. */
 static enum status load_with_plan(struct job *job, const struct cli_flags *flags, const char *const *sets,
@@ -61,13 +60,8 @@ enum status job_lower(struct job *job, struct error *error)
         .cluster = &scenario->cluster,
         .software = &scenario->software,
         .plan = &scenario->plan,
-        .order = plan_order(&scenario->plan, error),
-        .policy = registry_policy(scenario->plan.policy, error),
         .facts = &job->facts,
     };
-    if (request.order == NULL || request.policy == NULL) {
-        return error != NULL ? error->status : STATUS_NOT_FOUND;
-    }
     enum status status = lower_schedule(&request, &job->schedule, error);
     job->refused = status == STATUS_DOES_NOT_FIT;
     return status;
@@ -108,14 +102,21 @@ static bool show_progress(void *context, uint32_t done, uint32_t total)
     return !progress->measures || !interrupt_seen();
 }
 
+/* Shown from here to ticker_end, unless `quiet`. A run that measures is looked after always: it may be interrupted. */
+static void progress_begin(struct progress *progress, bool measures, struct exec_options *options, bool quiet)
+{
+    *progress = (struct progress){ .doing = measures ? "running" : "simulating", .measures = measures };
+    ticker_start(&progress->ticker, quiet);
+    options->progress = quiet && !measures ? NULL : show_progress;
+    options->progress_context = progress;
+}
+
 enum status job_run(const struct schedule *schedule, const struct executor *executor, struct exec_options *options,
                     bool quiet, struct timeline *timeline, struct error *error)
 {
     bool measures = (executor->capabilities & EXECUTOR_MEASURES) != 0;
-    struct progress progress = { .doing = measures ? "running" : "simulating", .measures = measures };
-    ticker_start(&progress.ticker, quiet);
-    options->progress = quiet && !measures ? NULL : show_progress;
-    options->progress_context = &progress;
+    struct progress progress;
+    progress_begin(&progress, measures, options, quiet);
     if (measures) {
         interrupt_catch(); /* threads and files of the run must not outlive it */
     }
@@ -135,17 +136,10 @@ enum status job_run(const struct schedule *schedule, const struct executor *exec
 static enum status run_with_memory_to_spare(struct job *job, struct exec_options *options, bool quiet,
                                             struct error *error)
 {
-    struct schedule *s = &job->schedule;
-    struct hash hash = job->timeline.schedule_hash;
-    timeline_explain(s, &job->timeline, &job->does_not_fit);
-    timeline_free(&job->timeline);
-    uint64_t *capacities = schedule_lend_memory(s);
-    if (capacities == NULL) {
-        return error_set(error, STATUS_NO_MEMORY, "out of memory");
-    }
-    enum status status = job_run(s, &exec_sim, options, quiet, &job->timeline, error);
-    schedule_return_memory(s, capacities);
-    job->timeline.schedule_hash = hash;
+    struct progress progress;
+    progress_begin(&progress, false, options, quiet);
+    enum status status = exec_sim_again(&job->schedule, options, &job->timeline, &job->does_not_fit, error);
+    ticker_end(&progress.ticker);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include "sim/plan/lower_internal.h"
 #include "sim/plan/plan_order.h"
 #include "sim/plan/plan_replicas.h"
+#include "strategies/registry.h"
 
 /* ---- the kit ---- */
 
@@ -412,8 +413,23 @@ static void describe_step(const struct lower_request *request, struct schedule *
     schedule->gpu_count = request->cluster->gpus;
 }
 
-enum status lower_schedule(const struct lower_request *request, struct schedule *schedule, struct error *error)
+/* Order and policy, where the request leaves them to the plan. */
+static enum status look_up(struct lower_request *request, struct error *error)
 {
+    struct error inner = { 0 };
+    request->order = request->order != NULL ? request->order : plan_order(request->plan, &inner);
+    if (request->order != NULL && request->policy == NULL) {
+        request->policy = registry_policy(request->plan->policy, &inner);
+    }
+    return request->order != NULL && request->policy != NULL ? STATUS_OK
+                                                             : error_set(error, STATUS_NOT_FOUND, "%s", inner.message);
+}
+
+enum status lower_schedule(const struct lower_request *asked, struct schedule *schedule, struct error *error)
+{
+    struct lower_request named = *asked;
+    const struct lower_request *request = &named;
+    TRY(look_up(&named, error));
     TRY(check_request(request, error));
     struct lowering l = { .request = request, .error = error, .builder = builder_new() };
     enum status status =

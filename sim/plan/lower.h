@@ -1,6 +1,6 @@
 /* Lowering: plan -> schedule; and the kit with which memory policies take part in it.
  *
- *     struct lower_request request = { .model = ..., .cluster = ..., .software = ..., .plan = ..., .order = ..., .policy = ... };
+ *     struct lower_request request = { .model = ..., .cluster = ..., .software = ..., .plan = ... };
  *     TRY(lower_schedule(&request, &schedule, error));
  *
  * Ranks. GPU number = ((stage * data + d) * context + c) * tensor + t: tensor-parallel neighbours are nearest, as in Megatron (Narayanan et al. 2021, section 3). With
@@ -30,12 +30,13 @@ struct lower_request {
     const struct cluster *cluster;
     const struct software *software;
     const struct plan *plan;
-    const struct pipeline_order *order;
-    const struct memory_policy *policy;
-    struct policy_facts *facts; /* for explain: what the policy tells; NULL: nobody asks */
+    const struct pipeline_order *order; /* NULL: the one that the plan names */
+    const struct memory_policy *policy; /* NULL: the one that the plan names */
+    struct policy_facts *facts;         /* for explain: what the policy tells; NULL: nobody asks */
 };
 
-/* The caller frees the schedule. Refuses (STATUS_BAD_INPUT) what order, policy or degrees do not allow. Does not verify. */
+/* The caller frees the schedule. Refuses (STATUS_BAD_INPUT) what order, policy or degrees do not allow; STATUS_NOT_FOUND: the plan names an order or a policy that there is not. Does not
+ * verify. */
 enum status lower_schedule(const struct lower_request *request, struct schedule *schedule, struct error *error);
 
 /* One layer as a rank holds it. Byte counts are of this device, after tensor parallelism and ZeRO. */

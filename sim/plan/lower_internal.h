@@ -3,48 +3,9 @@
 #define MEMWALL_PLAN_LOWER_INTERNAL_H
 
 #include "sim/plan/lower.h"
+#include "sim/plan/lower_template.h"
 #include "sim/plan/plan_layers.h"
 #include "sim/plan/policy.h"
-
-/* One step of a pass template: a run of kernels, or one tensor-parallel collective. */
-struct segment {
-    uint32_t work;
-    uint32_t match_group; /* collective: its group, else SCHED_NONE */
-    uint8_t opcode, phase;
-    bool beside; /* collective on its own queue, beside the next segment */
-};
-
-struct pass_template {
-    struct segment *segments;
-    uint32_t segment_count;
-    /* The same as one item list and one work: where nothing outside can see the collectives inside. */
-    struct work_item *items;
-    uint32_t item_count;
-    bool mergeable;
-    uint8_t phase;   /* enum op_phase of its kernels */
-    uint32_t merged; /* SCHED_NONE: kept apart (detail op, or partners that are ranks of their own) */
-};
-
-/* The pass templates of a layer kind: a backward may be preceded by repeated forward work. */
-enum template_kind {
-    TEMPLATE_FORWARD,
-    TEMPLATE_RECOMPUTE_FULL,
-    TEMPLATE_RECOMPUTE_CORE,
-    TEMPLATE_BACKWARD, /* both parts */
-    TEMPLATE_BACKWARD_INPUT,
-    TEMPLATE_BACKWARD_WEIGHT,
-    TEMPLATE_COUNT
-};
-
-/* One of the different splits of layers in the plan, for layers of one variant (sim/model/variant.h). */
-struct layout {
-    struct plan_layer split;
-    uint32_t variant;
-    struct layer_shape shape;
-    uint32_t tensor, replicas, zero_stage; /* replicas: data * context */
-    bool built[LAYER_KIND_COUNT];          /* graphs: of the kinds that have this split, and of a transformer layer */
-    struct layer_graph graphs[LAYER_KIND_COUNT];
-};
 
 /* A gradient bucket being filled. */
 struct bucket {
@@ -232,11 +193,17 @@ enum status lowering_templates(struct lowering *l, struct rank_state *rank);
 /* lower_rank.c: layers and what lives all step long */
 enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, uint32_t c, uint32_t t);
 
-/* lower_pass.c */
+/* lower_emit.c */
 uint32_t lowering_op(struct lowering *l, enum opcode opcode, uint32_t queue, uint32_t work, enum op_phase phase);
 uint32_t lowering_compute(struct lowering *l, uint32_t work, enum op_phase phase);
 uint32_t lowering_collective(struct lowering *l, enum opcode opcode, uint32_t queue, uint32_t group, uint32_t present,
                              double bytes, enum dtype dtype, enum op_phase phase);
+/* The pass of a layer as ops (or one, where nothing can see inside). */
+void lowering_emit_template(struct lowering *l, const struct lower_pass *pass, enum template_kind kind);
+const struct pass_template *lowering_template(const struct lowering *l, const struct lower_layer *layer,
+                                              enum template_kind kind);
+
+/* lower_pass.c */
 /* Returns whether it was the last pass before the chunk's weights are updated. */
 bool lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kind kind, uint32_t micro_batch);
 

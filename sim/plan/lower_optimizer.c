@@ -1,7 +1,9 @@
 /* Both ends of a step: clearing gradients, the gradient norm, the optimizer, ZeRO's gather of new weights. */
 #include <math.h>
 
+#include "sim/base/check.h"
 #include "sim/plan/lower_internal.h"
+#include "sim/plan/plan_replicas.h"
 
 static uint32_t kernel_op(struct lowering *l, const struct kernel *kernel, enum op_phase phase)
 {
@@ -193,16 +195,13 @@ void lowering_end_step(struct lowering *l)
 /* Stages with different replicas update at different rates: both ends have then seen the same micro-batches after every least common multiple of them only. */
 static bool ends_meet(const struct lowering *l)
 {
-    uint32_t own = order_replicas(&l->order_request, l->rank->stage), a = own, first, last, chunk;
+    uint32_t own = order_replicas(&l->order_request, l->rank->stage), first, last, chunk;
     order_holder(l->request->order, &l->order_request, 0, &first, &chunk);
     order_holder(l->request->order, &l->order_request, l->model_stages - 1, &last, &chunk);
-    uint32_t other = order_replicas(&l->order_request, l->rank->stage == first ? last : first);
-    for (uint32_t b = other; b != 0;) { /* their greatest common divisor */
-        uint32_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return l->request->order->accumulates || l->rank->updates % (other / a) == 0;
+    const uint32_t ends[2] = { order_replicas(&l->order_request, first), order_replicas(&l->order_request, last) };
+    int64_t seen = (int64_t)l->rank->updates * own, multiple = plan_replicas_multiple(ends, 2);
+    CHECK(multiple > 0); /* the micro-batches of a step are a multiple of it */
+    return l->request->order->accumulates || seen % multiple == 0;
 }
 
 /* No norm over all stages, which would flush the pipeline. What the other copy of a tied embedding has for the same micro-batches comes when its stage gets there, and is summed behind the

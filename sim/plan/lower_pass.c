@@ -1,167 +1,7 @@
-/* Passes of layers as ops: compute runs, tensor-parallel collectives, activations and short-lived tensors. */
+/* Passes of layers and chunks: activations and short-lived tensors, what is recomputed, what is released, several layers as one op. */
 #include <math.h>
 
-#include "sim/base/check.h"
 #include "sim/plan/lower_internal.h"
-
-uint32_t lower_last_compute(const struct lowering *l)
-{
-    return l->rank->last_compute;
-}
-
-void lower_next_depends(struct lowering *l, uint32_t op)
-{
-    struct rank_state *rank = l->rank;
-    if (op == SCHED_NONE) {
-        return;
-    }
-    CHECK(rank->next_dependency_count < NEXT_DEPENDENCIES_MAX);
-    rank->next_dependencies[rank->next_dependency_count++] = op;
-}
-
-void lower_next_acquires(struct lowering *l, uint32_t buffer)
-{
-    struct rank_state *rank = l->rank;
-    if (buffer == SCHED_NONE) {
-        return;
-    }
-    CHECK(rank->next_acquire_count < NEXT_ACQUIRES_MAX);
-    rank->next_acquires[rank->next_acquire_count++] = buffer;
-}
-
-/* An op on any queue; carries the flags that wait for the next op. */
-uint32_t lowering_op(struct lowering *l, enum opcode opcode, uint32_t queue, uint32_t work, enum op_phase phase)
-{
-    uint32_t op = builder_op(l->builder, opcode, queue, work, phase);
-    if (l->rank->next_flags != 0) {
-        builder_flag(l->builder, l->rank->next_flags);
-        l->rank->next_flags = 0;
-    }
-    return op;
-}
-
-/* Whatever goes on the compute queue takes up the pending dependencies. */
-static void take_dependencies(struct lowering *l)
-{
-    struct rank_state *rank = l->rank;
-    for (uint32_t i = 0; i < rank->next_dependency_count; i++) {
-        builder_depends(l->builder, rank->next_dependencies[i]);
-    }
-    rank->next_dependency_count = 0;
-}
-
-/* The host waits for what the next compute depends on, before it issues it. */
-static void wait_on_host(struct lowering *l)
-{
-    lowering_op(l, OP_MARK, l->rank->queues[QUEUE_COMPUTE], SCHED_NONE, PHASE_PIPELINE_COMM);
-    take_dependencies(l);
-    builder_flag(l->builder, OP_FLAG_HOST_WAITS);
-    l->rank->host_must_wait = false;
-}
-
-static uint32_t on_compute_queue(struct lowering *l, enum opcode opcode, uint32_t work, enum op_phase phase)
-{
-    struct rank_state *rank = l->rank;
-    if (rank->host_must_wait) {
-        wait_on_host(l);
-    }
-    uint32_t op = lowering_op(l, opcode, rank->queues[QUEUE_COMPUTE], work, phase);
-    take_dependencies(l);
-    for (uint32_t i = 0; i < rank->next_acquire_count; i++) {
-        builder_acquire(l->builder, rank->next_acquires[i]);
-    }
-    rank->next_acquire_count = 0;
-    rank->last_compute = op;
-    return op;
-}
-
-uint32_t lowering_compute(struct lowering *l, uint32_t work, enum op_phase phase)
-{
-    return on_compute_queue(l, OP_COMPUTE, work, phase);
-}
-
-uint32_t lowering_collective(struct lowering *l, enum opcode opcode, uint32_t queue, uint32_t group, uint32_t present,
-                             double bytes, enum dtype dtype, enum op_phase phase)
-{
-    uint32_t work = builder_work_collective(l->builder, group, bytes, dtype);
-    uint32_t op = queue == l->rank->queues[QUEUE_COMPUTE] ? on_compute_queue(l, opcode, work, phase)
-                                                          : lowering_op(l, opcode, queue, work, phase);
-    builder_set_match(l->builder, lowering_collective_match(l, group, present));
-    return op;
-}
-
-/* A pass being emitted, segment by segment. */
-struct emission {
-    const struct lower_pass *pass;
-    uint32_t beside;     /* a collective that runs beside the next segment */
-    uint32_t wait_after; /* ... which the segment after that waits for */
-};
-
-static void tag_pass(struct lowering *l, const struct lower_pass *pass, enum op_phase phase)
-{
-    const struct lower_layer *layer = pass->layer;
-    uint16_t index = layer->model_index == SCHED_NONE ? OP_TAG_NONE : (uint16_t)layer->model_index;
-    builder_tag(l->builder, (uint16_t)pass->micro_batch, (uint16_t)layer->chunk, index);
-    if (phase == PHASE_RECOMPUTE) {
-        builder_flag(l->builder, OP_FLAG_RECOMPUTE);
-    }
-}
-
-static void emit_segment(struct lowering *l, struct emission *emission, const struct segment *segment)
-{
-    struct rank_state *rank = l->rank;
-    uint32_t present = lowering_rank_layout(l, emission->pass->layer)->tensor_present;
-    if (segment->beside) {
-        uint32_t after = rank->last_compute;
-        uint32_t op = lowering_op(l, (enum opcode)segment->opcode, rank->tensor_queue, segment->work,
-                                  (enum op_phase)segment->phase);
-        builder_depends(l->builder, after);
-        builder_set_match(l->builder, lowering_collective_match(l, segment->match_group, present));
-        tag_pass(l, emission->pass, (enum op_phase)segment->phase);
-        lower_next_depends(l, emission->wait_after);
-        emission->wait_after = SCHED_NONE;
-        lower_next_depends(l, emission->beside);
-        emission->beside = op;
-        return;
-    }
-    lower_next_depends(l, emission->wait_after);
-    emission->wait_after = emission->beside;
-    emission->beside = SCHED_NONE;
-    on_compute_queue(l, (enum opcode)segment->opcode, segment->work, (enum op_phase)segment->phase);
-    if (segment->match_group != SCHED_NONE) {
-        builder_set_match(l->builder, lowering_collective_match(l, segment->match_group, present));
-    }
-    tag_pass(l, emission->pass, (enum op_phase)segment->phase);
-}
-
-/* Tensor-parallel collectives inside a pass share links with nobody else's unless data-parallel traffic runs beside it. */
-static bool collectives_are_private(const struct lowering *l, const struct lower_pass *pass)
-{
-    return !l->rank->replicated || (!l->rank->gathers && !(lowering_reduces_early(l) && pass->last_micro_batch));
-}
-
-static const struct pass_template *template_of(const struct lowering *l, const struct lower_layer *layer,
-                                               enum template_kind kind)
-{
-    return &lowering_rank_layout(l, layer)->templates[layer->kind][kind];
-}
-
-static void emit_template(struct lowering *l, const struct lower_pass *pass, enum template_kind kind)
-{
-    const struct pass_template *made = template_of(l, pass->layer, kind);
-    if (made->merged != SCHED_NONE && collectives_are_private(l, pass)) {
-        enum op_phase phase = (enum op_phase)made->phase;
-        on_compute_queue(l, OP_COMPUTE, made->merged, phase);
-        tag_pass(l, pass, phase);
-        return;
-    }
-    struct emission emission = { .pass = pass, .beside = SCHED_NONE, .wait_after = SCHED_NONE };
-    for (uint32_t i = 0; i < made->segment_count; i++) {
-        emit_segment(l, &emission, &made->segments[i]);
-    }
-    lower_next_depends(l, emission.wait_after);
-    lower_next_depends(l, emission.beside);
-}
 
 /* ---- memory of a pass ---- */
 
@@ -324,7 +164,7 @@ static void emit_forward(struct lowering *l, const struct lower_pass *pass)
     acquire_scratch(l, &scratch, layer, forward_scratch_bytes(layer), &layer->graph->forward_peak, "forward pass");
     lower_next_acquires(l, saved);
     activation_of(l, layer, pass->micro_batch)->buffer = saved;
-    emit_template(l, pass, TEMPLATE_FORWARD);
+    lowering_emit_template(l, pass, TEMPLATE_FORWARD);
     release_scratch(l, &scratch);
 }
 
@@ -343,11 +183,12 @@ static uint32_t emit_recompute(struct lowering *l, const struct lower_pass *pass
     uint32_t scratch =
         whole ? device_buffer(l, layer->graph->forward_transient_bytes, BUFFER_WORKSPACE, "recomputed forward")
               : SCHED_NONE;
-    const struct pass_template *made = template_of(l, layer, full ? TEMPLATE_RECOMPUTE_FULL : TEMPLATE_RECOMPUTE_CORE);
+    const struct pass_template *made =
+        lowering_template(l, layer, full ? TEMPLATE_RECOMPUTE_FULL : TEMPLATE_RECOMPUTE_CORE);
     lower_next_acquires(l, again);
     if (made->segment_count > 0) {
         lower_next_acquires(l, scratch);
-        emit_template(l, pass, full ? TEMPLATE_RECOMPUTE_FULL : TEMPLATE_RECOMPUTE_CORE);
+        lowering_emit_template(l, pass, full ? TEMPLATE_RECOMPUTE_FULL : TEMPLATE_RECOMPUTE_CORE);
         release_at_last(l, scratch);
     }
     return again;
@@ -378,7 +219,7 @@ static void acquire_backward_scratch(struct lowering *l, struct scratch *scratch
 /* An embedding may have weight gradients only: its short-lived tensors are then those of the weight part. */
 static bool has_input_part(const struct lowering *l, const struct lower_layer *layer)
 {
-    return template_of(l, layer, TEMPLATE_BACKWARD_INPUT)->segment_count > 0;
+    return lowering_template(l, layer, TEMPLATE_BACKWARD_INPUT)->segment_count > 0;
 }
 
 static void emit_backward_weight(struct lowering *l, const struct lower_pass *pass)
@@ -387,7 +228,7 @@ static void emit_backward_weight(struct lowering *l, const struct lower_pass *pa
     if (!has_input_part(l, pass->layer)) {
         acquire_backward_scratch(l, &scratch, pass->layer);
     }
-    emit_template(l, pass, TEMPLATE_BACKWARD_WEIGHT);
+    lowering_emit_template(l, pass, TEMPLATE_BACKWARD_WEIGHT);
     release_scratch(l, &scratch);
     release_saved(l, pass);
 }
@@ -407,7 +248,7 @@ static void emit_backward(struct lowering *l, const struct lower_pass *pass)
         lower_next_acquires(l, kept);
         activation_of(l, layer, pass->micro_batch)->kept = kept;
     }
-    emit_template(l, pass, split ? TEMPLATE_BACKWARD_INPUT : TEMPLATE_BACKWARD);
+    lowering_emit_template(l, pass, split ? TEMPLATE_BACKWARD_INPUT : TEMPLATE_BACKWARD);
     release_scratch(l, &scratch);
     if (!split) {
         release_saved(l, pass);
@@ -483,7 +324,7 @@ static bool chunk_merges(const struct lowering *l, uint32_t chunk, enum lower_pa
     const struct rank_state *rank = l->rank;
     for (uint32_t i = 0; i < rank->chunk_layer_count[chunk]; i++) {
         const struct lower_layer *layer = &rank->layers[rank->chunk_first_layer[chunk] + i];
-        if (!template_of(l, layer, pass_template_kind(l, kind))->mergeable || lowering_casts_weights(l, layer) ||
+        if (!lowering_template(l, layer, pass_template_kind(l, kind))->mergeable || lowering_casts_weights(l, layer) ||
             (i > 0 && !lowering_stays(l, layer[-1].layout, layer->layout)) ||
             (kind != LOWER_FORWARD && layer->recompute != RECOMPUTE_NONE)) {
             return false;
@@ -525,7 +366,7 @@ static uint32_t merged_work(struct lowering *l, uint32_t chunk, enum lower_pass_
         return rank->merged_works[chunk][template_kind];
     }
     for (uint32_t i = 0; i < count; i++) {
-        item_count += template_of(l, &rank->layers[first + i], template_kind)->item_count;
+        item_count += lowering_template(l, &rank->layers[first + i], template_kind)->item_count;
     }
     *items = arena_array(&l->arena, struct work_item, item_count);
     if (*items == NULL) {
@@ -534,7 +375,7 @@ static uint32_t merged_work(struct lowering *l, uint32_t chunk, enum lower_pass_
     }
     for (uint32_t i = 0; i < count; i++) {
         uint32_t at = kind == LOWER_FORWARD ? i : count - 1 - i;
-        const struct pass_template *made = template_of(l, &rank->layers[first + at], template_kind);
+        const struct pass_template *made = lowering_template(l, &rank->layers[first + at], template_kind);
         for (uint32_t k = 0; k < made->item_count; k++) {
             (*items)[filled++] = made->items[k];
         }

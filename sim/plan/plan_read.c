@@ -118,7 +118,8 @@ static enum status read_training(struct plan *plan, const struct model *model, c
     int64_t fill = plan->pipeline;
     if (plan->stage_replicas != NULL &&
         plan->replica_sharing == SHARING_DEAL) { /* as many as there are replicas, in equal turns */
-        int64_t turn = plan_replicas_multiple(plan), each = plan->tensor * plan->context;
+        int64_t turn = plan_replicas_multiple(plan->stage_replicas, plan->pipeline),
+                each = plan->tensor * plan->context;
         fill = turn > 0 ? (plan_gpus(plan) / each + turn - 1) / turn * turn : fill;
     }
     int64_t batch = together > PLAN_BATCH_MAX / fill ? PLAN_BATCH_MAX : together * fill;

@@ -49,17 +49,19 @@ int64_t plan_stage_of_layer(const struct plan *plan, int64_t layer)
     return stage;
 }
 
-int64_t plan_replicas_multiple(const struct plan *plan)
+int64_t plan_replicas_multiple(const uint32_t *replicas, int64_t count)
 {
     int64_t multiple = 1;
-    for (int64_t s = 0; plan->stage_replicas != NULL && s < plan->pipeline; s++) {
-        int64_t r = plan->stage_replicas[s], a = multiple, b = r;
+    for (int64_t s = 0; s < count; s++) {
+        CHECK(replicas[s] > 0);
+        int64_t a = multiple, b = replicas[s];
         while (b != 0) {
             int64_t rest = a % b;
             a = b;
             b = rest;
         }
-        multiple = multiple / a * r; /* both at most 2^20 */
+        CHECK(a > 0);
+        multiple = multiple / a * replicas[s]; /* both at most 2^20 */
         if (multiple > PLAN_DEGREE_MAX) {
             return 0;
         }
@@ -178,7 +180,8 @@ static enum status check_order(const struct plan *plan, const struct pipeline_or
 static enum status check_shares(const struct plan *plan, struct error *error)
 {
     bool cut = plan->replica_sharing == SHARING_CUT;
-    int64_t whole = cut ? plan->micro_batch : plan->micro_batches, multiple = plan_replicas_multiple(plan);
+    int64_t whole = cut ? plan->micro_batch : plan->micro_batches,
+            multiple = plan_replicas_multiple(plan->stage_replicas, plan->pipeline);
     if (multiple == 0 || multiple > ORDER_MICRO_BATCHES_MAX) {
         return REFUSE(error, REPLICAS, "their least common multiple is more than %d: no micro-batch can be shared so",
                       ORDER_MICRO_BATCHES_MAX);

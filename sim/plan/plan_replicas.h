@@ -38,8 +38,8 @@ enum status plan_replicas_read(struct plan *plan, const struct json *parallel, s
 enum status plan_replicas_check(const struct plan *plan, struct error *error);
 /* Whether they take as many GPUs as there are; path "$.parallel.stage_replicas". */
 enum status plan_replicas_check_gpus(const struct plan *plan, int64_t gpus, struct error *error);
-/* The least common multiple of the replicas, 1 without; 0: more than PLAN_DEGREE_MAX. */
-int64_t plan_replicas_multiple(const struct plan *plan);
+/* The least common multiple of numbers of replicas, each at least 1; 0: more than PLAN_DEGREE_MAX. */
+int64_t plan_replicas_multiple(const uint32_t *replicas, int64_t count);
 void plan_replicas_print(const struct plan *plan, struct json_writer *w);
 enum status plan_replicas_copy(struct plan *copy, const struct plan *plan, struct arena *arena, struct error *error);
 

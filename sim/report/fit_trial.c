@@ -7,12 +7,12 @@
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
+#include "sim/engine/exec_sim_spare.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
-#include "sim/plan/plan_order.h"
+#include "sim/plan/policy_facts.h"
 #include "sim/plan/scenario.h"
 #include "sim/report/result.h"
-#include "strategies/registry.h"
 
 /* What a trial owns while it runs. */
 struct run {
@@ -106,19 +106,6 @@ static enum status take_figures(struct fit_trial *trial, struct run *run, struct
     return STATUS_OK;
 }
 
-/* With memory to spare: the schedule's capacities are lent for the run alone. */
-static enum status run_with_memory_to_spare(struct schedule *s, const struct exec_options *options,
-                                            struct timeline *timeline, struct error *error)
-{
-    uint64_t *capacities = schedule_lend_memory(s);
-    if (capacities == NULL) {
-        return error_set(error, STATUS_NO_MEMORY, "out of memory trying what fits");
-    }
-    enum status status = exec_sim.run(s, options, timeline, error);
-    schedule_return_memory(s, capacities);
-    return status;
-}
-
 static void keep_reason(struct fit_trial *trial, const char *text)
 {
     snprintf(trial->reason, sizeof trial->reason, "%s", text != NULL ? text : "");
@@ -162,7 +149,7 @@ static enum status simulate(struct fit_trial *trial, struct run *run, bool reser
     const struct exec_options options = { .cluster = &run->scenario.cluster,
                                           .software = &run->scenario.software,
                                           .audit = true };
-    TRY(run_with_memory_to_spare(&run->schedule, &options, &run->timeline, error));
+    TRY(exec_sim_spare(&run->schedule, &options, &run->timeline, error));
     bool waits = false;
     for (uint32_t i = 0; i < run->schedule.space_count; i++) {
         waits = waits || run->timeline.spaces[i].peak_bytes > run->schedule.spaces[i].capacity_bytes;
@@ -200,13 +187,8 @@ static enum status prepare(struct fit_trial *trial, struct run *run, const char 
         .cluster = &scenario->cluster,
         .software = &scenario->software,
         .plan = &scenario->plan,
-        .order = plan_order(&scenario->plan, error),
-        .policy = registry_policy(scenario->plan.policy, error),
         .facts = &run->facts,
     };
-    if (request.order == NULL || request.policy == NULL) {
-        return STATUS_NOT_FOUND;
-    }
     return lower_schedule(&request, &run->schedule, error);
 }
 

@@ -9,8 +9,6 @@
 #include "sim/base/check.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
-#include "sim/plan/plan_order.h"
-#include "strategies/registry.h"
 
 static enum status run_schedule(struct schedule *schedule, const struct cluster *cluster,
                                 const struct software *software, struct trial_result *result, struct error *error)
@@ -56,12 +54,7 @@ enum status trial_run(struct trial_result *result, const struct scenario *scenar
         .cluster = &cluster,
         .software = software,
         .plan = &scenario->plan,
-        .order = plan_order(&scenario->plan, &own),
-        .policy = registry_policy(scenario->plan.policy, &own),
     };
-    if (status == STATUS_OK && (request.order == NULL || request.policy == NULL)) {
-        status = own.status;
-    }
     if (status == STATUS_OK) {
         status = lower_schedule(&request, &schedule, &own);
     }

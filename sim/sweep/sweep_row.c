@@ -4,17 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/engine/exec_sim_spare.h"
 #include "sim/base/check.h"
 #include "sim/base/json_write.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
-#include "sim/plan/plan_order.h"
 #include "sim/plan/scenario.h"
 #include "sim/report/link_kind.h"
 #include "sim/report/memory_efficiency.h"
 #include "sim/report/money.h"
 #include "sim/report/result.h"
-#include "strategies/registry.h"
 
 const struct sweep_figure_info sweep_figures[SWEEP_FIGURE_COUNT] = {
 #define X(name, better, whole, help) { #name, help, better, whole },
@@ -70,12 +69,7 @@ static enum status lower(struct work *work, struct error *error)
         .cluster = &scenario->cluster,
         .software = &scenario->software,
         .plan = &scenario->plan,
-        .order = plan_order(&scenario->plan, error),
-        .policy = registry_policy(scenario->plan.policy, error),
     };
-    if (request.order == NULL || request.policy == NULL) {
-        return error != NULL ? error->status : STATUS_NOT_FOUND;
-    }
     return lower_schedule(&request, &work->schedule, error);
 }
 
@@ -90,17 +84,7 @@ static enum status simulate(struct work *work, struct error *error)
     if (work->timeline.outcome != TIMELINE_DOES_NOT_FIT) {
         return STATUS_OK;
     }
-    struct hash hash = work->timeline.schedule_hash;
-    timeline_explain(s, &work->timeline, &work->does_not_fit);
-    timeline_free(&work->timeline);
-    uint64_t *capacities = schedule_lend_memory(s);
-    if (capacities == NULL) {
-        return error_set(error, STATUS_NO_MEMORY, "out of memory");
-    }
-    enum status status = exec_sim.run(s, &options, &work->timeline, error);
-    schedule_return_memory(s, capacities);
-    work->timeline.schedule_hash = hash;
-    return status;
+    return exec_sim_again(s, &options, &work->timeline, &work->does_not_fit, error);
 }
 
 _Static_assert(FIGURE_peak_runtime_bytes - FIGURE_peak_weight_bytes + 1 == BUFFER_CLASS_COUNT &&

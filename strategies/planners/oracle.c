@@ -5,13 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/engine/exec_sim_spare.h"
 #include "sim/base/array.h"
 #include "sim/base/check.h"
 #include "sim/base/units.h"
-#include "sim/exec.h"
 #include "sim/plan/lower.h"
-#include "sim/plan/plan_order.h"
-#include "strategies/registry.h"
 
 struct memo {
     struct hash hash;
@@ -77,12 +75,7 @@ static enum status lower(const struct scenario *scenario, const struct software 
         .cluster = &scenario->cluster,
         .software = software,
         .plan = plan,
-        .order = plan_order(plan, error),
-        .policy = registry_policy(plan->policy, error),
     };
-    if (request.order == NULL || request.policy == NULL) {
-        return error != NULL ? error->status : STATUS_NOT_FOUND;
-    }
     TRY(plan_check(plan, &scenario->model, error));
     return lower_schedule(&request, schedule, error);
 }
@@ -92,12 +85,7 @@ enum status oracle_simulate(const struct scenario *scenario, const struct softwa
 {
     const struct exec_options options = { .cluster = &scenario->cluster, .software = software };
     TRY(lower(scenario, software, plan, s, error));
-    uint64_t *capacities = schedule_lend_memory(s);
-    if (capacities == NULL) {
-        return error_set(error, STATUS_NO_MEMORY, "out of memory simulating a plan");
-    }
-    enum status status = exec_sim.run(s, &options, timeline, error);
-    schedule_return_memory(s, capacities);
+    enum status status = exec_sim_spare(s, &options, timeline, error);
     if (status == STATUS_OK && timeline->outcome != TIMELINE_DONE) {
         struct strbuf why = { 0 };
         timeline_explain(s, timeline, &why);

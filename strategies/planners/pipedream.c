@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "sim/base/check.h"
+#include "sim/plan/plan_replicas.h"
 #include "strategies/planners/pipedream_search.h"
 #include "strategies/planners/pipeline_profile_plans.h"
 #include "strategies/planners/planners.h"
@@ -89,31 +90,29 @@ static enum status remark(const struct pipeline_case *c, int64_t workers, const 
                           struct error *error)
 {
     const struct pipedream_request request = request_of(c, workers, 0);
-    int64_t micro_batches = c->scenario->plan.global_batch / c->scenario->plan.micro_batch, wanted = 1;
+    int64_t micro_batches = c->scenario->plan.global_batch / c->scenario->plan.micro_batch;
     struct pipedream_answer answer;
     struct error limit = { 0 };
     enum status status = pipedream_search(&request, &answer, arena, &limit);
     if (status != STATUS_OK || !answer.found) {
         return status == STATUS_NO_MEMORY ? error_set(error, status, "%s", limit.message) : STATUS_OK;
     }
-    for (uint32_t i = 0; i < answer.split.stage_count && wanted <= PLAN_BATCH_MAX; i++) {
-        int64_t a = wanted, b = answer.split.stages[i].replicas;
-        while (b != 0) {
-            int64_t rest = a % b;
-            a = b;
-            b = rest;
-        }
-        wanted = wanted / a * answer.split.stages[i].replicas;
+    uint32_t *replicas = arena_array(arena, uint32_t, answer.split.stage_count);
+    if (replicas == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
     }
-    if (micro_batches % wanted == 0 || wanted > PLAN_BATCH_MAX) {
+    for (uint32_t i = 0; i < answer.split.stage_count; i++) {
+        replicas[i] = answer.split.stages[i].replicas;
+    }
+    int64_t wanted = plan_replicas_multiple(replicas, answer.split.stage_count);
+    if (wanted == 0 || micro_batches % wanted == 0) {
         return STATUS_OK;
     }
     *note = arena_printf(
         arena,
-        "were replicas free to be no divisors of the %lld micro-batches of a step, the programme would take %u "
+        "with any replicas, also such as do not divide the %lld micro-batches of a step, the programme takes %u "
         "stage%s, the first of %u layers on %u replicas (plan --profile draws it): %.6g s a step by its own rule; "
-        "micro-batches in multiples "
-        "of %lld would let it",
+        "micro-batches in multiples of %lld would let it",
         (long long)micro_batches, answer.split.stage_count, answer.split.stage_count == 1 ? "" : "s",
         answer.split.stages[0].count, answer.split.stages[0].replicas, answer.bottleneck_s * (double)micro_batches,
         (long long)wanted);

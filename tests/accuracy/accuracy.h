@@ -68,8 +68,6 @@ static inline struct simulated simulate_or_complain(const char *text, simulated_
             .cluster = &scenario.cluster,
             .software = &scenario.software,
             .plan = &scenario.plan,
-            .order = plan_order(&scenario.plan, complaint),
-            .policy = registry_policy(scenario.plan.policy, complaint),
         };
         status = lower_schedule(&request, &schedule, complaint);
         scheduled = status == STATUS_OK;

@@ -12,9 +12,7 @@
 #include "sim/ir/verify.h"
 #include "sim/plan/lower.h"
 #include "sim/base/heap.h"
-#include "sim/plan/plan_order.h"
 #include "sim/plan/scenario.h"
-#include "strategies/registry.h"
 #include "tests/bench/bench.h"
 #include "tests/cluster_machines.h"
 
@@ -110,8 +108,6 @@ static void lower_job(struct scenario *scenario, const char *const *sets, uint32
         .cluster = &scenario->cluster,
         .software = &scenario->software,
         .plan = &scenario->plan,
-        .order = plan_order(&scenario->plan, &error),
-        .policy = registry_policy(scenario->plan.policy, &error),
     };
     check(lower_schedule(&request, schedule, &error));
 }

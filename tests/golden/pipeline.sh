@@ -35,6 +35,13 @@ compare pipeline_bad_limit pipeline --order 1f1b --stages 3 --microbatches 3 --l
 compare pipeline_file pipeline --schedule-file tests/golden/schedule_mine.txt --forward 1,2
 compare pipeline_file_deadlock pipeline --schedule-file tests/golden/schedule_deadlock.txt
 compare pipeline_file_and_stages pipeline --schedule-file tests/golden/schedule_mine.txt --stages 2
+compare pipeline_dealt pipeline --order pipedream --stages 3 --microbatches 12 --forward 3,2,1 --backward 3,2,1 --replicas 3,2,1
+compare pipeline_cut pipeline --order 1f1b --stages 2 --microbatches 4 --replicas 2,1
+compare pipeline_dealt_json pipeline --order 1f1b --stages 2 --microbatches 4 --replicas 2,1 --sharing deal --json
+compare pipeline_bad_deal pipeline --order 1f1b --stages 2 --microbatches 5 --replicas 2,1 --sharing deal
+compare pipeline_bad_dealer pipeline --order zb-h1 --stages 2 --microbatches 4 --replicas 2,1 --sharing deal
+compare pipeline_bad_replicas pipeline --order 1f1b --stages 2 --microbatches 4 --replicas 2,1.5
+compare pipeline_bad_sharing pipeline --order 1f1b --stages 2 --microbatches 4 --sharing deal
 compare list_topics list
 compare list_bad_topic list machine
 compare list_bad_folder list scenarios /nowhere
