@@ -198,7 +198,7 @@ static void put_small(struct html *h, const struct traffic_link *link, int64_t e
         strbuf_printf(&path, "V%.1fH%.1f", 90 - 88 * fmin(shares[i] / top, 1), 240.0 * (i + 1) / SMALL_BINS);
     }
     strbuf_append(&path, "V90z");
-    snprintf(title, sizeof title, "Traffic of %.100s over time", link->name);
+    snprintf(title, sizeof title, "Use of %.100s over time", link->name);
     html_small_begin(h, title, LINKS_ID);
     html_open(h, "path");
     html_attr(h, "class", page_colour(SERIES_COLOUR, words));
