@@ -246,7 +246,7 @@ static void test_bad_results(void)
     } bad[] = {
         { "[]", "expected a result (an object)" },
         { "{}", "schema" },
-        { "{\"schema\":\"memwall.result/2\"}", "allowed are \"memwall.result/1\"" },
+        { "{\"schema\":\"memwall.result/2\"}", "this one reads \"memwall.result/1\"" },
         { "{\"schema\":\"memwall.result/1\"}", "fits" },
         { "{\"schema\":\"memwall.result/1\",\"fits\":1}", "fits" },
         { "{\"schema\":\"memwall.result/1\",\"fits\":true}", "step_time_s" },

@@ -211,8 +211,8 @@ static void test_refused_by_policy(void)
         const char *scenario, *small, *large, *name;
         enum space_kind kind;
     } cases[] = {
-        { "{\"machine\":\"yard-v100\",\"gpus\":2,\"software\":\"deepspeed\",\"recompute\":\"full\",\"memory_policy\":"
-          "\"patrickstar\"}",
+        { "{\"machine\":\"yard-v100\",\"gpus\":2,\"software\":\"deepspeed\",\"recompute\":\"full\",\"memory_policy\":{"
+          "\"name\":\"patrickstar\",\"chunk_rule\":\"require\"}}",
           "gpt3_13b", "gpt3_15b", "host and warm-up share of GPUs for chunks", SPACE_HOST },
         { "{\"machine\":\"superpod-a100-40gb\",\"gpus\":4,\"software\":\"deepspeed\",\"recompute\":\"full\","
           "\"training\":{\"micro_batch\":4},\"memory_policy\":\"patrickstar\"}",
