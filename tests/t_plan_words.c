@@ -28,12 +28,13 @@ static void degrees(void)
     says(
         "\"tensor\": 2, \"pipeline\": 2, \"pipeline_order\": \"interleaved\", \"virtual_stages\": 3, \"zero_stage\": 1",
         "",
-        "tensor 2, pipeline 2 x 3 chunks (interleaved), data 2 (ZeRO-1); 16 micro-batches of 1 sample, fp16; memory "
-        "policy resident");
+        "inline, fp16, 32 samples a step: tensor 2, pipeline 2 x 3 chunks (interleaved), data 2 (ZeRO-1); 16 "
+        "micro-batches of 1 in each replica; memory policy resident");
     says("\"tensor\": 8, \"sequence_parallel\": true", ", \"recompute\": \"full\"",
-         "tensor 8 (sequence parallel); 32 micro-batches of 1 sample, fp16; recompute full; memory policy resident");
+         "inline, fp16, 32 samples a step: tensor 8 (sequence parallel); 32 micro-batches of 1; recompute full; memory "
+         "policy resident");
     says("\"data\": 8", ", \"memory_policy\": \"zero-offload\"",
-         "data 8; 4 micro-batches of 1 sample, fp16; memory policy zero-offload");
+         "inline, fp16, 32 samples a step: data 8; 4 micro-batches of 1 in each replica; memory policy zero-offload");
 }
 
 static void layers_that_differ(void)
@@ -41,8 +42,16 @@ static void layers_that_differ(void)
     says("\"tensor\": 2, \"data\": 4, \"layers\": [{ \"layers\": 20, \"recompute\": \"selective\" }, { \"layers\": 4, "
          "\"tensor\": 8, \"recompute\": \"full\" }]",
          "",
-         "tensor 2, data 4, some layers otherwise; 8 micro-batches of 1 sample, fp16; recompute selective in 20 of 24 "
-         "layers, full in 4 of 24 layers; memory policy resident");
+         "inline, fp16, 32 samples a step: tensor 2, data 4, 4 of 24 layers otherwise; 8 micro-batches of 1 in each "
+         "replica; recompute selective in 20 of 24 layers, full in 4 of 24 layers; memory policy resident");
 }
 
-TEST_MAIN(TEST(degrees), TEST(layers_that_differ))
+static void replicas(void)
+{
+    says("\"pipeline\": 3, \"stage_replicas\": [4, 2, 2], \"pipeline_order\": \"pipedream\"",
+         ", \"plan\": { \"stage_layers\": [8, 8, 8] }",
+         "inline, fp16, 32 samples a step: pipeline 3 of 4, 2, 2 replicas, micro-batches dealt (pipedream); 32 "
+         "micro-batches of 1; memory policy resident");
+}
+
+TEST_MAIN(TEST(degrees), TEST(layers_that_differ), TEST(replicas))

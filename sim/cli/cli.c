@@ -212,7 +212,8 @@ void cli_print_version(void)
 {
     struct strbuf executors = { 0 };
     executors_print(&executors);
-    printf("memwall %s\n%s", MEMWALL_VERSION, executors.text != NULL ? executors.text : "");
+    printf("memwall %s (rows of sweeps: %s)\n%s", MEMWALL_VERSION, plugins_results_version(),
+           executors.text != NULL ? executors.text : "");
     strbuf_free(&executors);
 }
 

@@ -323,7 +323,8 @@ static enum status write_pictures(const struct plan_answer_input *input, const c
         struct strbuf text = { 0 };
         if (!result->found || result->best.stage_count == 0) {
             if (!quiet) {
-                fprintf(stderr, "memwall: no stages to draw for %.6g GiB\n", result->budget_bytes / GIB);
+                fprintf(stderr, "memwall: --svg: no picture for %.6g GiB: %s\n", result->budget_bytes / GIB,
+                        result->found ? "this planner tells no stages, as max-batch does" : "nothing fits");
             }
             continue;
         }

@@ -240,7 +240,12 @@ static void one_result(const struct planner_result *result, struct strbuf *out)
     char time[32];
     strbuf_printf(out, "\nBudget %.6g GiB a device\n", result->budget_bytes / GIB);
     if (!result->found) {
-        strbuf_append(out, "  DOES NOT FIT\n");
+        strbuf_append(out, "  DOES NOT FIT");
+        if (result->smallest_budget_bytes > 0) {
+            strbuf_printf(out, ": the smallest budget that would do is %.4g GiB a device",
+                          result->smallest_budget_bytes / GIB);
+        }
+        strbuf_char(out, '\n');
     } else {
         const struct planner_choice *best = &result->best;
         bool ran = best->is_simulated && best->simulated.verdict == ORACLE_RAN;

@@ -3,6 +3,30 @@
 #include <inttypes.h>
 
 #include "sim/plan/plan_layers.h"
+#include "sim/plan/plan_replicas.h"
+
+enum { REPLICAS_SHOWN = 16 };
+
+/* "4, 2, 1 replicas, micro-batches dealt" */
+static void put_replicas(const struct plan *plan, struct strbuf *out)
+{
+    for (int64_t s = 0; s < plan->pipeline && s < REPLICAS_SHOWN; s++) {
+        strbuf_printf(out, "%s%" PRIu32, s == 0 ? " of " : ", ", plan->stage_replicas[s]);
+    }
+    strbuf_printf(out, "%s replicas, micro-batches %s", plan->pipeline > REPLICAS_SHOWN ? " ..." : "",
+                  plan->replica_sharing == SHARING_CUT ? "cut" : "dealt");
+}
+
+/* Layers that are split as the degrees of the plan do not say. */
+static int64_t count_others(const struct plan *plan, const struct model *model)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; plan->layers != NULL && i < model->layers; i++) {
+        const struct plan_layer *layer = &plan->layers[i];
+        count += layer->tensor != plan->tensor || layer->data != plan->data || layer->zero_stage != plan->zero_stage;
+    }
+    return count;
+}
 
 static void put_degrees(const struct plan *plan, const struct model *model, struct strbuf *out)
 {
@@ -15,9 +39,12 @@ static void put_degrees(const struct plan *plan, const struct model *model, stru
         if (plan->virtual_stages > 1) {
             strbuf_printf(out, " x %" PRId64 " chunks", plan->virtual_stages);
         }
+        if (plan->stage_replicas != NULL) {
+            put_replicas(plan, out);
+        }
         strbuf_printf(out, " (%s)", plan->order);
     }
-    if (plan->data > 1) {
+    if (plan->data > 1 && plan->stage_replicas == NULL) {
         strbuf_printf(out, "%sdata %" PRId64, out->length > start ? ", " : "", plan->data);
         if (plan->zero_stage > 0) {
             strbuf_printf(out, " (ZeRO-%" PRId64 ")", plan->zero_stage);
@@ -26,8 +53,11 @@ static void put_degrees(const struct plan *plan, const struct model *model, stru
     if (out->length == start) {
         strbuf_append(out, "not split");
     }
-    if (plan_is_mixed(plan, model)) {
-        strbuf_append(out, ", some layers otherwise");
+    int64_t others = count_others(plan, model);
+    if (others > 0) {
+        strbuf_printf(out, ", %" PRId64 " of %" PRId64 " layers otherwise", others, model->layers);
+    } else if (plan_is_mixed(plan, model)) {
+        strbuf_append(out, ", embedding or head otherwise");
     }
 }
 
@@ -54,10 +84,12 @@ static void put_recompute(const struct plan *plan, const struct model *model, st
 
 void plan_words(const struct plan *plan, const struct model *model, struct strbuf *out)
 {
+    strbuf_printf(out, "%s, %s, %" PRId64 " sample%s a step: ", model->name, dtype_word(plan->precision),
+                  plan->global_batch, plan->global_batch == 1 ? "" : "s");
     put_degrees(plan, model, out);
-    strbuf_printf(out, "; %" PRId64 " micro-batch%s of %" PRId64 " sample%s, %s", plan->micro_batches,
-                  plan->micro_batches == 1 ? "" : "es", plan->micro_batch, plan->micro_batch == 1 ? "" : "s",
-                  dtype_word(plan->precision));
+    strbuf_printf(out, "; %" PRId64 " micro-batch%s of %" PRId64 "%s", plan->micro_batches,
+                  plan->micro_batches == 1 ? "" : "es", plan->micro_batch,
+                  plan->data > 1 && plan->stage_replicas == NULL ? " in each replica" : "");
     put_recompute(plan, model, out);
     strbuf_printf(out, "; memory policy %s", plan->policy);
 }

@@ -4,8 +4,8 @@
 
 #include "sim/plan/plan.h"
 
-/* "tensor 8 (sequence parallel), pipeline 8 x 3 chunks (interleaved), data 4 (ZeRO-1); 64 micro-batches of 1 sample, fp16; recompute selective; memory policy resident". What is 1 or absent is left
- * out; layers that differ are said to. No line end. */
+/* "gpt3-175b, fp16, 256 samples a step: tensor 8 (sequence parallel), pipeline 8 x 3 chunks (interleaved), data 4 (ZeRO-1); 64 micro-batches of 1 in each replica; recompute selective; memory policy
+ * resident". What is 1 or absent is left out; layers that differ from the degrees are counted. No line end. */
 void plan_words(const struct plan *plan, const struct model *model, struct strbuf *out);
 
 #endif

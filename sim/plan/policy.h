@@ -32,7 +32,8 @@ struct memory_policy {
     void (*choose_recompute)(struct lowering *lowering, uint8_t *modes);
     /* The space that holds a layer's weights, gradients or optimizer states for the whole step (BUFFER_WEIGHT, BUFFER_GRADIENT, BUFFER_OPTIMIZER). NULL: SPACE_DEVICE.
      * SPACE_STORAGE and SPACE_HOST are pageable, SPACE_PINNED is page-locked. Asked before begin_rank. The lowering only charges the space: what kernels need of it on the device,
-     * the policy copies there (before_pass, after_pass). SPACE_KIND_COUNT: the lowering charges nothing, the policy makes the buffers itself (on other devices). */
+     * the policy copies there (before_pass, after_pass); nobody notices when it does not. Gradients that lie on the host need a device buffer in each pass (lower_buffer, lower_next_acquires), a copy
+     * down behind the layer's last weight pass (gradient_ready tells; of ZeRO the owned share), and an optimizer that waits for it; their norm is still taken on the device. SPACE_KIND_COUNT: the lowering charges nothing, the policy makes the buffers itself (on other devices). */
     enum space_kind (*place)(struct lowering *lowering, const struct lower_layer *layer,
                              enum buffer_class buffer_class);
     /* Around each layer pass (forward; backward with its recomputation; weight part). NULL: nothing. */

@@ -56,9 +56,10 @@ static void headline(const struct result *result, const struct result_input *inp
 {
     char a[32], b[32];
     strbuf_printf(out, "%s\n", result->name);
-    strbuf_printf(out, "%u GPUs of %s, %s executor%s, schedule of %u ops\n", input->schedule->gpu_count,
-                  input->cluster->machine->name, input->timeline->executor,
-                  input->timeline->emulated ? " (emulated: ranks share GPUs)" : "", input->schedule->op_count);
+    strbuf_printf(out, "%u GPU%s of %s, software %s, executor %s%s, a schedule of %u ops\n", input->schedule->gpu_count,
+                  input->schedule->gpu_count == 1 ? "" : "s", input->cluster->machine->name, input->software->name,
+                  input->timeline->executor, input->timeline->emulated ? " (emulated: ranks share GPUs)" : "",
+                  input->schedule->op_count);
     if (input->plan != NULL) {
         put_line(out, input->plan, strlen(input->plan));
     }

@@ -79,6 +79,7 @@ static enum status read_sweep(struct sweep *sweep, const struct json *root, stru
         return sweep_no_memory(error);
     }
     TRY(load_base(sweep, root, error));
+    CHECK(sweep->base != NULL);
     struct json_document *base;
     TRY(json_parse(&base, sweep->base, strlen(sweep->base), "base", error));
     enum status status = sweep_read_axes(sweep, root, base, error);

@@ -147,8 +147,8 @@ static enum status count_rows(struct page_reader *r)
     if (data->rows == 0) {
         return error_set(r->error, STATUS_BAD_INPUT,
                          data->other_versions > 0
-                             ? "all %" PRId64 " rows of this sweep are of other versions of memwall than %s: run the "
-                               "sweep again with this one"
+                             ? "all %" PRId64 " rows of this sweep are of other versions of memwall (or other "
+                               "--plugin files) than %s: name the plug-ins that it was made with, or run it again"
                              : "this sweep has no rows yet (%" PRId64 " of memwall %s): run it first",
                          data->other_versions, sweep_database_version(r->database));
     }

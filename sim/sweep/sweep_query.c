@@ -138,7 +138,9 @@ static enum status find_source(struct reader *r)
     }
     TRY(read_integer(r, "SELECT count(*) FROM results WHERE version <> ?1", &others));
     if (others > 0) {
-        strbuf_printf(r->notes, "%" PRId64 " rows of other versions of memwall are not looked at\n", others);
+        strbuf_printf(r->notes,
+                      "%" PRId64 " rows of other versions of memwall (or other --plugin files) are not looked at\n",
+                      others);
     }
     return STATUS_OK;
 }

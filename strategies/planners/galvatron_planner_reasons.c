@@ -95,8 +95,12 @@ static enum status tell_next(struct galvatron_planning *s, struct planner_result
 }
 
 static enum status tell_memory(struct galvatron_planning *s, struct planner_result *result,
-                               const struct galvatron_plan *found, double largest_batch, struct error *error)
+                               const struct galvatron_plan *found, const struct galvatron_task *task,
+                               struct error *error)
 {
+    double largest_batch = task->result.largest_batch;
+    uint32_t batch_max = task->request.batch_max;
+    bool capped = batch_max != 0 && largest_batch + task->request.batch_step > batch_max;
     double least = INFINITY;
     uint32_t fullest = 0;
     for (uint32_t i = 0; i < found->pipeline; i++) {
@@ -105,10 +109,10 @@ static enum status tell_memory(struct galvatron_planning *s, struct planner_resu
             fullest = i;
         }
     }
-    return planner_reason(s->answer, result, error,
-                          "memory: stage %" PRIu32
-                          " has %.0f MiB of %.6g GiB left; the largest batch that fits is %.0f",
-                          fullest, least, result->budget_bytes / GIB, largest_batch);
+    return planner_reason(
+        s->answer, result, error,
+        "memory: stage %" PRIu32 " has %.0f MiB of %.6g GiB left; the largest batch that fits is %.0f%s", fullest,
+        least, result->budget_bytes / GIB, largest_batch, capped ? " of those tried (batch_max would allow more)" : "");
 }
 
 /* What balancing was worth: by the simulator where both were simulated. */
@@ -156,7 +160,7 @@ enum status galvatron_add_reasons(struct galvatron_planning *s, const struct gal
                        best->found->micro_batches));
     TRY(tell_next(s, result, list, error));
     TRY(tell_favourite(s, result, &list->entries[0], best, error));
-    TRY(tell_memory(s, result, best->found, task->result.largest_batch, error));
+    TRY(tell_memory(s, result, best->found, task, error));
     if (ours && best->budget_mib < task->request.budget_mib) {
         TRY(planner_reason(
             s->answer, result, error,

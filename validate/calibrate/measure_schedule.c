@@ -333,7 +333,7 @@ static void make_collectives(struct making *m)
     for (uint32_t i = 0; i < m->point_count; i++) {
         total += m->repeats[i];
     }
-    uint32_t *matches = malloc((total + 1) * sizeof *matches);
+    uint32_t *matches = calloc(total + 1, sizeof *matches);
     if (members == NULL || matches == NULL) {
         m->status = error_set(m->error, STATUS_NO_MEMORY, "out of memory: a benchmark of %u ranks", ranks);
         goto done;
