@@ -143,18 +143,6 @@ static void print_times(struct strbuf *out, const char *what, const double *stag
     }
 }
 
-static void print_replicas(struct strbuf *out, const struct bare_pipeline_request *request)
-{
-    const uint32_t *cut = request->cut_replicas, *replicas = cut != NULL ? cut : request->order_request.replicas;
-    for (uint32_t i = 0; replicas != NULL && i < request->order_request.stages; i++) {
-        strbuf_printf(out, "%s%u",
-                      i > 0         ? ","
-                      : cut != NULL ? "; each cut over replicas "
-                                    : "; dealt to replicas ",
-                      replicas[i]);
-    }
-}
-
 static void print_text(const struct bare_pipeline_request *request, const struct schedule *s,
                        const struct timeline *timeline, const struct bare_pipeline_result *result,
                        const struct order_auto_result *scheduled, struct strbuf *out)
@@ -168,7 +156,7 @@ static void print_text(const struct bare_pipeline_request *request, const struct
     if (o->virtual_stages > 1) {
         strbuf_printf(out, ", %u chunks a device", o->virtual_stages);
     }
-    print_replicas(out, request);
+    bare_pipeline_replicas_words(request, out);
     print_times(out, "; forward", request->stage_forward, request->forward, o->stages);
     print_times(out, ", backward", request->stage_backward, request->backward, o->stages);
     if (request->has_weight_gradient) {

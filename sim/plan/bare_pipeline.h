@@ -84,6 +84,8 @@ enum status bare_pipeline_measure(const struct bare_pipeline_request *request, c
 enum { BARE_ROW_TEXT_BYTES = 24 };
 const char *bare_pipeline_row_text(const struct bare_pipeline_result *result, uint32_t row,
                                    char text[BARE_ROW_TEXT_BYTES]);
+/* How replicas share micro-batches: "; each cut over replicas 4,2,1", "; dealt to replicas 4,2,1"; nothing where no stage has any. */
+void bare_pipeline_replicas_words(const struct bare_pipeline_request *request, struct strbuf *out);
 void bare_pipeline_result_free(struct bare_pipeline_result *result);
 /* {"makespan", "span_bubble", "stages": [{"peak_activations", "weight_versions", "order"}]}, with dealt replicas an object a row, with "stage" and "replica" before these. */
 void bare_pipeline_print_json(const struct bare_pipeline_result *result, struct strbuf *out);

@@ -103,6 +103,18 @@ const char *bare_pipeline_row_text(const struct bare_pipeline_result *result, ui
     return text;
 }
 
+void bare_pipeline_replicas_words(const struct bare_pipeline_request *request, struct strbuf *out)
+{
+    const uint32_t *cut = request->cut_replicas, *replicas = cut != NULL ? cut : request->order_request.replicas;
+    for (uint32_t i = 0; replicas != NULL && i < request->order_request.stages; i++) {
+        strbuf_printf(out, "%s%u",
+                      i > 0         ? ","
+                      : cut != NULL ? "; each cut over replicas "
+                                    : "; dealt to replicas ",
+                      replicas[i]);
+    }
+}
+
 void bare_pipeline_result_free(struct bare_pipeline_result *result)
 {
     arena_free(&result->arena);
