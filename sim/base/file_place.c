@@ -69,6 +69,10 @@ enum status file_place_check(const char *path, struct error *error)
         return error_set(error, STATUS_BAD_INPUT, "the name is empty (\"\"), expected that of a file to write");
     }
     bool exists = stat(path, &about) == 0;
+    const char *slash = strrchr(path, '/');
+    if (strlen(slash != NULL ? slash + 1 : path) > NAME_MAX - NAME_ROOM) {
+        return error_set(error, STATUS_BAD_INPUT, "the name of the file has more than %d bytes", NAME_MAX - NAME_ROOM);
+    }
     if (path[length - 1] == '/' || (exists && S_ISDIR(about.st_mode))) {
         return error_set(error, STATUS_BAD_INPUT, "\"%s\" is a folder, expected the name of a file to write", path);
     }

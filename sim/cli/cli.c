@@ -101,7 +101,10 @@ static void print_command_help(const struct cli_command *command, const struct c
 
 static enum exit_code usage_error(const struct cli_command *command, const char *what, const char *which)
 {
-    fprintf(stderr, "memwall %s: %s%s\nusage: memwall %s %s\nmemwall %s --help says more\n", command->name, what, which,
+    char shown[2 * ERROR_MESSAGE_BYTES];
+    snprintf(shown, sizeof shown, "%s%s", what, which);
+    make_printable(shown, true);
+    fprintf(stderr, "memwall %s: %s\nusage: memwall %s %s\nmemwall %s --help says more\n", command->name, shown,
             command->name, command->usage, command->name);
     return EXIT_BAD_INPUT;
 }

@@ -7,6 +7,7 @@
 
 #include "sim/base/heap.h"
 #include "sim/base/json.h"
+#include "sim/base/printable.h"
 #include "sim/cli/cli.h"
 
 static const struct cli_command *const COMMANDS[] = { &command_run,      &command_explain,  &command_schedule,
@@ -74,6 +75,7 @@ int main(int argc, char **argv)
         }
     }
     const char *near = nearest_word(argv[1], names, COMMAND_COUNT);
+    make_printable(argv[1], true);
     fprintf(stderr, "memwall: unknown command \"%s\"%s%s%s\nmemwall --help lists the commands\n", argv[1],
             near != NULL ? "; did you mean \"" : "", near != NULL ? near : "", near != NULL ? "\"?" : "");
     return EXIT_BAD_INPUT;

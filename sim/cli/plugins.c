@@ -1,6 +1,8 @@
 #include "sim/cli/plugins.h"
 
 #include <dlfcn.h>
+#include <elf.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,12 +39,36 @@ static enum status add_to_version(const char *file, const char *bytes, size_t le
     return STATUS_OK;
 }
 
+/* The loader maps what the headers promise; of a file that was cut it would be killed by the first touch. */
+static enum status check_whole(const char *file, const char *bytes, size_t length, struct error *error)
+{
+    Elf64_Ehdr head;
+    bool is_elf = length >= sizeof head && memcmp(bytes, ELFMAG, SELFMAG) == 0 && bytes[EI_CLASS] == ELFCLASS64;
+    if (!is_elf) {
+        return STATUS_OK; /* the loader says what it is not */
+    }
+    memcpy(&head, bytes, sizeof head);
+    bool whole = head.e_shoff <= length && (uint64_t)head.e_shnum * head.e_shentsize <= length - head.e_shoff &&
+                 head.e_phoff <= length && (uint64_t)head.e_phnum * sizeof(Elf64_Phdr) <= length - head.e_phoff;
+    for (uint32_t i = 0; whole && i < head.e_phnum; i++) {
+        Elf64_Phdr part;
+        memcpy(&part, bytes + head.e_phoff + i * sizeof part, sizeof part);
+        whole = part.p_type != PT_LOAD || (part.p_offset <= length && part.p_filesz <= length - part.p_offset);
+    }
+    return whole ? STATUS_OK
+                 : error_at(error, STATUS_BAD_INPUT, file, NULL,
+                            "is cut short: a shared object whose headers promise more than its %zu bytes", length);
+}
+
 enum status plugins_open(const char *file, struct error *error)
 {
     char *bytes;
     size_t length;
     TRY(file_read(file, PLUGIN_BYTES_MAX, &bytes, &length, error));
-    enum status status = add_to_version(file, bytes, length, error);
+    enum status status = check_whole(file, bytes, length, error);
+    if (status == STATUS_OK) {
+        status = add_to_version(file, bytes, length, error);
+    }
     free(bytes);
     TRY(status);
     char path[4096]; /* dlopen looks a bare name up elsewhere */

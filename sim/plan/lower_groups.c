@@ -267,8 +267,10 @@ enum status lowering_groups(struct lowering *l, struct rank_state *rank)
     bool world = l->mixed || l->unequal;
     if (world || l->tensor * l->stages > 1) {
         shape = group_shape(l, world ? GROUP_WORLD : GROUP_MODEL, 0, 0, NULL);
-        groups->model = make_group(l, &shape, rank, "model");
-        groups->model_present = l->fold ? l->stages : shape.member_count;
+        if (shape.member_count > 1) { /* one GPU may have layers of different ZeRO stages too */
+            groups->model = make_group(l, &shape, rank, "model");
+            groups->model_present = l->fold ? l->stages : shape.member_count;
+        }
     }
     uint32_t first, last, chunk;
     order_holder(l->request->order, &l->order_request, 0, &first, &chunk);

@@ -105,6 +105,32 @@ static enum status read_integer(struct sweep_database *database, const char *sql
     return STATUS_OK;
 }
 
+/* A file may be anybody's: figures are numbers, finite and not negative, or absent. */
+static enum status check_figures(struct sweep_database *database, struct error *error)
+{
+    static const char *const columns[] = {
+#define X(name, better, whole, help) #name,
+        SWEEP_FIGURE_TABLE(X)
+#undef X
+    };
+    struct strbuf sql = { 0 };
+    int64_t wrong = 0;
+    strbuf_append(&sql, "SELECT count(*) FROM results WHERE 0");
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+        strbuf_printf(&sql, " OR typeof(%s) NOT IN ('real', 'integer', 'null') OR %s < 0 OR %s > 1e300", columns[i],
+                      columns[i], columns[i]);
+    }
+    enum status status = sql.failed ? error_set(error, STATUS_NO_MEMORY, "out of memory opening a database")
+                                    : read_integer(database, sql.text, &wrong, error);
+    strbuf_free(&sql);
+    TRY(status);
+    return wrong == 0 ? STATUS_OK
+                      : error_at(error, STATUS_BAD_INPUT, database->file, NULL,
+                                 "is damaged: %" PRId64 " rows have figures that no simulation gives (text, negative, "
+                                 "infinite); delete those rows of the table results, or name another with --db",
+                                 wrong);
+}
+
 /* Ours, empty, or somebody else's. */
 static enum status check_format(struct sweep_database *database, bool *empty, struct error *error)
 {
@@ -214,6 +240,9 @@ static enum status open_file(struct sweep_database **made, const char *file, con
         /* "tensr" is a column that is missing, not a text. */
         (void)sqlite3_db_config(database->sqlite, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
         status = check_format(database, &empty, error);
+    }
+    if (status == STATUS_OK && !empty) {
+        status = check_figures(database, error);
     }
     bool writes = (flags & SQLITE_OPEN_READWRITE) != 0;
     if (status == STATUS_OK && writes) {

@@ -44,6 +44,9 @@ expect "  the trace holds rank 0 alone" $?
 
 run 1 run "$folder/small.json" --out "$folder/none" --trace-ranks 2
 complains "there is no rank 2; the schedule has ranks 0 to 1"
+echo '{"model":"gpt2","machine":"yard-v100","gpus":1,"parallel":{"layers":[{"layers":3},{"layers":9,"zero_stage":1}]}}' >"$folder/one.json"
+run 0 run "$folder/one.json" # once a failed check: a norm over all ranks of one
+holds "9 of 12 layers otherwise"
 run 1 run "$folder/absent.json"
 complains "absent.json"
 run 1 run "$folder/small.json" --set parallel.tensr=2

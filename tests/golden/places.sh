@@ -27,6 +27,7 @@ for command in "report $folder/absent.json" "plan $folder/absent.json" "calibrat
     refused "/proc/none" "no file can be written in \"/proc\"" $command
     [ "${command%% *}" = report ] || refused "$folder/dir" "is a folder, expected the name of a file" $command
 done
+refused "$folder/$(printf '%0300d' 1)" "has more than 191 bytes" report "$s"
 for flag in --galvatron --svg; do
     run 1 plan "$folder/absent.json" $flag "$folder/dir"
     complains "$flag: .*is a folder"
@@ -70,6 +71,12 @@ run 1 pipeline --schedule-file "$folder/order.txt"
 complains "order.txt"
 ! grep -q "$(printf '\033')" "$folder/err"
 expect "  what is quoted of a file has no escapes" $?
+for words in "$(printf 'x\033[31m\377')" "run --$(printf 'x\033[31m\377')"; do
+    run 1 $words
+    complains 'unknown'
+    ! grep -q "$(printf '\033')" "$folder/err"
+    expect "  nor what is quoted of the command line" $?
+done
 if command -v sqlite3 >/dev/null; then # a database is anybody's
     "$binary" sweep "$sweep" --db "$folder/s.db" --quiet >"$folder/out"
     sqlite3 "$folder/s.db" "UPDATE results SET status = 'error', reason = 'r ' || char(27) || '[31m' || char(155) || char(10) || 'x'" >"$folder/out"
@@ -77,6 +84,11 @@ if command -v sqlite3 >/dev/null; then # a database is anybody's
     holds "Reasons, each once:"
     ! grep -q "$(printf '\033\|\302\233')" "$folder/out"
     expect "  nor has what a database says" $?
+    for figure in -1 9e999 "'abc'"; do
+        sqlite3 "$folder/s.db" "UPDATE results SET step_time_s = $figure WHERE hash = (SELECT min(hash) FROM results)" >"$folder/out"
+        run 1 sweep --db "$folder/s.db" --top 3
+        complains "is damaged: 1 rows have figures that no simulation gives"
+    done
 fi
 
 # A file of another kind is called what it is, whatever its keys.

@@ -84,6 +84,10 @@ refused 'missing.so' "$folder/missing.so"
 refused 'is a folder, expected a file' "$folder"
 echo 'not an object' >"$folder/text.so"
 refused 'text.so: cannot be loaded as a shared object' "$folder/text.so"
+head -c 12000 "$mine" >"$folder/cut.so"
+refused 'is cut short' "$folder/cut.so"
+head -c 80 "$mine" >"$folder/cut.so"
+refused 'is cut short' "$folder/cut.so"
 run 1 list orders --plugin "$mine" --plugin "$mine"
 complains 'there is a pipeline order "eager-1f1b" already: choose another name'
 variant() { # pattern, C of the entry and its order
