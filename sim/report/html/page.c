@@ -41,7 +41,8 @@ static const char STYLE[] =
     "svg text{fill:var(--ink);font-family:inherit}svg text.soft{fill:var(--soft)}svg .grid{stroke:var(--line)}"
     "svg .axis{stroke:var(--soft)}svg .limit{stroke:var(--bad);stroke-dasharray:7 5;stroke-width:2}"
     "svg .outline{fill:none;stroke:var(--ink);stroke-width:1}svg .front{fill:none;stroke:var(--bad);stroke-width:2}"
-    "svg text.on-dark{fill:#fff}svg text.on-light{fill:#000}svg .cross{stroke:var(--bad);stroke-width:1.5}"
+    "svg text.on-dark{fill:#fff;paint-order:stroke;stroke:#0008;stroke-width:2px}svg text.on-light{fill:#000}svg "
+    ".cross{stroke:var(--bad);stroke-width:1.5}"
     "svg .dots{fill:none;stroke:var(--soft);stroke-width:5;stroke-linecap:round}svg "
     ".best{stroke:var(--bad);stroke-width:8}"
     "svg .label{font-size:12px}svg .faint{fill-opacity:.6}svg .fainter{fill-opacity:.32}\n"
@@ -110,7 +111,7 @@ static void put_colours(struct html *h)
             strbuf_printf(&text, ".%s{fill:%s;background:%s}", page_colour(colours[i][0], name), colours[i][dark],
                           colours[i][dark]);
         }
-        strbuf_append(&text, dark ? "svg text.on-dark,svg text.on-light{fill:#000}}\n" : "\n");
+        strbuf_append(&text, dark ? "svg text.on-dark,svg text.on-light{fill:#000;stroke:none}}\n" : "\n");
     }
     html_raw(h, text.text != NULL ? text.text : "");
     h->out->failed = h->out->failed || text.failed;
