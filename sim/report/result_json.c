@@ -110,6 +110,10 @@ void result_print_json(const struct result *result, const struct result_input *i
     jw_object(&w, NULL);
     jw_string(&w, "schema", "memwall.result/1");
     jw_string(&w, "name", result->name);
+    jw_string(&w, "machine", input->cluster->machine->name);
+    if (input->plan != NULL) {
+        jw_string(&w, "plan", input->plan);
+    }
     jw_string(&w, "executor", input->timeline->executor);
     jw_bool(&w, "emulated", input->timeline->emulated);
     jw_bool(&w, "fits", result->fits);

@@ -70,6 +70,7 @@ whole "$page"
 for id in answer timeline memory links causes binds certainty assumptions repeat; do
     has "$page" "<section id=\"$id\""
 done
+has "$page" "One training step on 2 GPUs of dgx-a100-80gb, simulated by the sim executor of memwall. .*: pipeline 2 (1f1b); .* micro-batches of .*; memory policy resident"
 has "$page" "The critical path"
 has "$page" "--set machine=dgx-a100-80gb"
 cp "$page" "$folder/first.html"

@@ -102,7 +102,8 @@ enum status step_page_print(const struct step_source *source, const char *versio
 {
     struct html h = { .out = out };
     struct page_link links[PART_COUNT + 1];
-    char subtitle[PAGE_TEXT_BYTES], number[64];
+    char number[64];
+    struct strbuf subtitle = { 0 };
     const struct step_result *r = &source->result;
     uint32_t count = 0;
     for (int p = 0; p < PART_COUNT; p++) {
@@ -111,10 +112,14 @@ enum status step_page_print(const struct step_source *source, const char *versio
         }
     }
     links[count] = (struct page_link){ 0 };
-    snprintf(subtitle, sizeof subtitle, "One training step on %s GPU%s, %s by the %s executor of memwall",
-             step_number_text(r->gpus, number, sizeof number), r->gpus > 1 ? "s" : "",
-             strcmp(r->executor, "sim") == 0 ? "simulated" : "measured", r->executor);
-    page_begin(&h, r->name[0] != '\0' ? r->name : "A training step", subtitle, links);
+    strbuf_printf(&subtitle, "One training step on %s GPU%s%s%s, %s by the %s executor of memwall%s%s",
+                  step_number_text(r->gpus, number, sizeof number), r->gpus > 1 ? "s" : "",
+                  r->machine[0] != '\0' ? " of " : "", r->machine,
+                  strcmp(r->executor, "sim") == 0 ? "simulated" : "measured", r->executor,
+                  r->plan[0] != '\0' ? ". " : "", r->plan);
+    page_begin(&h, r->name[0] != '\0' ? r->name : "A training step", subtitle.text != NULL ? subtitle.text : "", links);
+    out->failed = out->failed || subtitle.failed;
+    strbuf_free(&subtitle);
     for (int p = 0; p < PART_COUNT; p++) {
         if (is_there(source, (enum part)p)) {
             page_section(&h, &PARTS[p]);

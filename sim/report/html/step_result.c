@@ -174,6 +174,8 @@ static enum status read_head(struct step_result *r, const struct json *root, str
     TRY(schema_check(root, "memwall.result/1", true, error));
     TRY(json_string_or(root, "name", "", &r->name, error));
     TRY(json_string_or(root, "executor", "sim", &r->executor, error));
+    TRY(json_string_or(root, "machine", "", &r->machine, error));
+    TRY(json_string_or(root, "plan", "", &r->plan, error));
     TRY(json_string_or(root, "schedule_hash", "", &r->schedule_hash, error));
     TRY(json_bool_or(root, "emulated", false, &r->emulated, error));
     TRY(json_bool(root, "fits", &r->fits, error));

@@ -59,6 +59,7 @@ struct step_pressure {
 
 struct step_result {
     const char *name, *executor, *schedule_hash, *reason; /* reason: why it does not fit, or NULL */
+    const char *machine, *plan;                           /* its name, and the plan in words; "": not said */
     bool emulated, fits;
     double step_time_s; /* NAN: the step did not end */
     double samples_per_s, tokens_per_s, tokens_per_s_per_gpu, model_tflops, hardware_tflops, mfu, hfu;
