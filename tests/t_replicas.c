@@ -628,5 +628,24 @@ static void test_refusals(void)
                    "$.plan", "equally many GPUs");
 }
 
+/* One GPU may have so many peers only: refused, whether the pieces of one message or the queues of all of them are too many. */
+static void test_too_many_peers(void)
+{
+    static const uint32_t others[] = { 103, 199 };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        struct run run;
+        char text[1024];
+        snprintf(text, sizeof text,
+                 HEAD "\"nodes\":25,\"training\":{\"micro_batch\":%u,\"global_batch\":%u},\"parallel\":{"
+                      "\"stage_replicas\":[1,%u]},\"plan\":{\"stage_layers\":[4,3]}}",
+                 "false", "megatron", 1 + others[i], others[i], 2 * others[i], others[i]);
+        run_scenario(&run, text);
+        EXPECT_INT(run.status, STATUS_LIMIT);
+        EXPECT_PART(run.error.message, "give neighbouring stages replicas that differ less");
+        run_free(&run);
+    }
+}
+
 TEST_MAIN(TEST(test_period), TEST(test_planner_time), TEST(test_cut_makespan), TEST(test_equal_replicas),
-          TEST(test_traffic), TEST(test_step_time), TEST(test_hash), TEST(test_planners), TEST(test_refusals))
+          TEST(test_traffic), TEST(test_step_time), TEST(test_hash), TEST(test_planners), TEST(test_refusals),
+          TEST(test_too_many_peers))

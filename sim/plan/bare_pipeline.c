@@ -217,7 +217,6 @@ static uint32_t row_at(const struct bare *bare, uint32_t virtual_stage, uint32_t
 
 static enum status build_orders(struct bare *bare, struct error *error)
 {
-    uint32_t room = order_step_count(bare->order, bare->shape);
     bare->steps = arena_array(&bare->arena, struct order_step *, bare->row_count);
     bare->step_counts = arena_array(&bare->arena, uint32_t, bare->row_count);
     if (bare->steps == NULL || bare->step_counts == NULL) {
@@ -226,6 +225,7 @@ static enum status build_orders(struct bare *bare, struct error *error)
     for (uint32_t row = 0; row < bare->row_count; row++) {
         struct order_request shape = *bare->shape;
         shape.replica = bare->rows[row].replica;
+        uint32_t room = order_step_count(bare->order, &shape) / order_replicas(&shape, bare->rows[row].stage);
         bare->steps[row] = arena_array(&bare->arena, struct order_step, room);
         if (bare->steps[row] == NULL) {
             return no_memory(error);
@@ -336,8 +336,8 @@ static enum status build_links(struct bare *bare, struct error *error)
             channel->link[k] = channel->message[k] = SCHED_NONE;
         }
     }
-    for (uint32_t row = 0; row < bare->row_count;
-         row++) { /* sender by sender, so that link_between finds what it made */
+    /* Sender by sender, so that link_between finds what it made. */
+    for (uint32_t row = 0; row < bare->row_count; row++) {
         link_row(bare, row);
     }
     return STATUS_OK;

@@ -1,6 +1,5 @@
 /* What goes from stage to stage: who holds the other end, in how many pieces, on which queues, in which buffers. Where stages have as many replicas, a rank's peers are those of its own place;
  * else sim/plan/plan_replicas.h says who shares samples with whom. */
-#include "sim/base/check.h"
 #include "sim/plan/lower_internal.h"
 
 /* A message's other ends, and which part of the micro-batch goes there: replicas first .. first + count - 1 of a stage. */
@@ -13,8 +12,14 @@ static bool cuts(const struct lowering *l)
     return l->unequal && l->request->plan->replica_sharing == SHARING_CUT;
 }
 
+static void refuse_lanes(struct lowering *l)
+{
+    lower_fail(l, STATUS_LIMIT, "more than %d queues of one GPU of stage %u towards its peers%s", LANES_MAX,
+               l->rank->stage, l->unequal ? ": give neighbouring stages replicas that differ less" : "");
+}
+
 /* Of the stage that holds a virtual stage. Cut: own slice d of r has the samples of slices floor(d R / r) .. ceil((d + 1) R / r) - 1 of R. */
-static struct peers peers_at(const struct lowering *l, uint32_t virtual_stage, uint32_t micro_batch)
+static struct peers peers_at(struct lowering *l, uint32_t virtual_stage, uint32_t micro_batch)
 {
     const struct rank_state *rank = l->rank;
     struct peers peers = { .first = rank->d, .count = 1 };
@@ -27,6 +32,10 @@ static struct peers peers_at(const struct lowering *l, uint32_t virtual_stage, u
     if (cuts(l)) {
         peers.first = (uint32_t)(d * there / own);
         peers.count = (uint32_t)(((d + 1) * there + own - 1) / own) - peers.first;
+        if (peers.count > PIECES_MAX) { /* a lane each */
+            refuse_lanes(l);
+            peers.count = PIECES_MAX;
+        }
     } else {
         peers.first = (uint32_t)(micro_batch % there);
     }
@@ -61,8 +70,7 @@ static uint32_t lane_to(struct lowering *l, enum lane_kind kind, uint32_t peer_s
         }
     }
     if (rank->lane_count == LANES_MAX) {
-        lower_fail(l, STATUS_LIMIT, "more than %d queues of one GPU of stage %u towards its peers%s", LANES_MAX,
-                   rank->stage, l->unequal ? ": give neighbouring stages replicas that differ less" : "");
+        refuse_lanes(l);
         return rank->lanes[0].queue;
     }
     uint32_t queue = builder_queue(l->builder, QUEUE_P2P, words[kind]);
@@ -152,7 +160,6 @@ uint32_t lowering_receive(struct lowering *l, bool backward, uint32_t producer, 
                                    backward ? "received gradient" : "received activation");
     uint32_t after = l->request->software->overlap_pipeline ? SCHED_NONE : rank->last_compute, op = SCHED_NONE;
     uint32_t received[PIECES_MAX];
-    CHECK(peers.count <= PIECES_MAX);
     if (passing > 0) {
         rank->passing = lower_buffer(l, SPACE_DEVICE, passing, BUFFER_BOUNDARY, 0, "activation passing through");
     }
@@ -216,7 +223,6 @@ void lowering_send_output(struct lowering *l, bool backward, uint32_t producer, 
     const struct peers peers = peers_at(l, consumer, micro_batch);
     double sent = lowering_sent_bytes(l, from, to);
     uint32_t made_by = rank->last_compute, ops[PIECES_MAX];
-    CHECK(peers.count <= PIECES_MAX);
     for (uint32_t i = 0; i < peers.count; i++) {
         uint32_t replica = peers.first + i;
         uint32_t queue = lane_to(l, kind, peers.stage, replica);
