@@ -286,10 +286,11 @@ static void test_auto_uniform(void)
     EXPECT_PART(error.message, "at least 1");
 }
 
-/* Messages between stages: the look at the table says what the simulator finds out about its schedule. */
+/* Messages between stages: the look at the table says what the simulator finds out about its schedule. The second chunk goes round or back (a middle stage then sends to both its neighbours). */
 static void random_steps(uint64_t *state, uint32_t stages, uint32_t micro_batches, uint32_t virtual_stages,
                          struct strbuf *text)
 {
+    bool back = test_below(state, 2) == 0;
     text->length = 0;
     for (uint32_t s = 0; s < stages; s++) {
         uint8_t done[64] = { 0 };
@@ -299,7 +300,8 @@ static void random_steps(uint64_t *state, uint32_t stages, uint32_t micro_batche
             if (done[pick] < 2) {
                 strbuf_printf(text, "%c%u", done[pick]++ == 0 ? 'F' : 'B', pick % micro_batches);
                 if (virtual_stages > 1) {
-                    strbuf_printf(text, ".%u", pick / micro_batches * stages + s);
+                    bool second = pick >= micro_batches;
+                    strbuf_printf(text, ".%u", !second ? s : back ? 2 * stages - 1 - s : stages + s);
                 }
                 strbuf_append(text, --left > 0 ? " " : "\n");
             }
@@ -371,6 +373,17 @@ static void test_transfers(void)
     EXPECT(run >= 15 && refused >= 30);
     struct order_table table;
     struct error error = { 0 };
+    /* A stage sends to both its neighbours: what waits for one of them (F2.2, until stage 2 has F1.5) holds back nothing for the other (F0.7). */
+    EXPECT_INT(parse(&table,
+                     "F0.0 F1.0 F2.0 F0.7 B0.7 F1.7 B1.7 F2.7 B2.7 B0.0 B1.0 B2.0 F3.0 F3.7 B3.7 B3.0\n"
+                     "F0.1 F1.1 F2.1 F0.6 B0.6 F1.6 B1.6 F2.6 B2.6 B0.1 B1.1 B2.1 F3.1 F3.6 B3.6 B3.1\n"
+                     "F0.2 F1.2 F0.5 B0.5 F1.5 F2.2 B1.5 F2.5 B2.5 B0.2 B1.2 B2.2 F3.2 F3.5 B3.5 B3.2\n"
+                     "F0.3 F0.4 B0.4 F1.3 F1.4 B1.4 F2.3 F2.4 B2.4 B0.3 B1.3 B2.3 F3.3 F3.4 B3.4 B3.3\n",
+                     &error),
+               STATUS_OK);
+    EXPECT_INT(order_table_check_transfers(&table, "mine.txt", &error), STATUS_OK);
+    EXPECT(ends_of(&table));
+    order_table_free(&table);
     EXPECT_INT(parse(&table, "F0 F1 B1 B0\nF1 F0 B0 B1\n", &error), STATUS_OK);
     EXPECT_INT(order_table_check_transfers(&table, "mine.txt", &error), STATUS_BAD_INPUT);
     EXPECT_TEXT(error.path, "stage 1, position 1");
