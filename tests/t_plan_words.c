@@ -44,6 +44,14 @@ static void layers_that_differ(void)
          "",
          "inline, fp16, 32 samples a step: tensor 2, data 4, 4 of 24 layers otherwise; 8 micro-batches of 1 in each "
          "replica; recompute selective in 20 of 24 layers, full in 4 of 24 layers; memory policy resident");
+    says("\"tensor\": 2, \"data\": 4, \"layers\": [{ \"layers\": 24, \"consecutive\": \"data\" }]", "",
+         "inline, fp16, 32 samples a step: tensor 2, data 4, 24 of 24 layers otherwise; 8 micro-batches of 1 in each "
+         "replica; memory policy resident");
+    says("\"tensor\": 2, \"data\": 4, \"head\": { \"tensor\": 4, \"data\": 2 }, \"embedding\": { \"tensor\": 4, "
+         "\"data\": 2 }",
+         "",
+         "inline, fp16, 32 samples a step: tensor 2, data 4, embedding or head otherwise; 8 micro-batches of 1 in each "
+         "replica; memory policy resident");
 }
 
 static void replicas(void)
@@ -52,6 +60,13 @@ static void replicas(void)
          ", \"plan\": { \"stage_layers\": [8, 8, 8] }",
          "inline, fp16, 32 samples a step: pipeline 3 of 4, 2, 2 replicas, micro-batches dealt (pipedream); 32 "
          "micro-batches of 1; memory policy resident");
+    says("\"stage_replicas\": [4, 2, 2], \"replica_sharing\": \"deal\", \"zero_stage\": 1",
+         ", \"plan\": { \"stage_layers\": [8, 8, 8] }",
+         "inline, fp16, 32 samples a step: pipeline 3 of 4, 2, 2 replicas (ZeRO-1), micro-batches dealt (1f1b); 32 "
+         "micro-batches of 1; memory policy resident");
+    says("\"stage_replicas\": [8], \"replica_sharing\": \"deal\"", "",
+         "inline, fp16, 32 samples a step: 8 replicas, micro-batches dealt; 32 micro-batches of 1; memory policy "
+         "resident");
 }
 
 TEST_MAIN(TEST(degrees), TEST(layers_that_differ), TEST(replicas))

@@ -1,3 +1,4 @@
+/* The headline of a plan. */
 #include "sim/plan/plan_words.h"
 
 #include <inttypes.h>
@@ -7,23 +8,32 @@
 
 enum { REPLICAS_SHOWN = 16 };
 
-/* "4, 2, 1 replicas, micro-batches dealt" */
+static void put_zero(const struct plan *plan, struct strbuf *out)
+{
+    if (plan->zero_stage > 0) {
+        strbuf_printf(out, " (ZeRO-%" PRId64 ")", plan->zero_stage);
+    }
+}
+
+/* "4, 2, 1 replicas (ZeRO-1), micro-batches dealt" */
 static void put_replicas(const struct plan *plan, struct strbuf *out)
 {
     for (int64_t s = 0; s < plan->pipeline && s < REPLICAS_SHOWN; s++) {
-        strbuf_printf(out, "%s%" PRIu32, s == 0 ? " of " : ", ", plan->stage_replicas[s]);
+        strbuf_printf(out, "%s%" PRIu32, s == 0 ? "" : ", ", plan->stage_replicas[s]);
     }
-    strbuf_printf(out, "%s replicas, micro-batches %s", plan->pipeline > REPLICAS_SHOWN ? " ..." : "",
-                  plan->replica_sharing == SHARING_CUT ? "cut" : "dealt");
+    strbuf_printf(out, "%s replicas", plan->pipeline > REPLICAS_SHOWN ? " ..." : "");
+    put_zero(plan, out);
+    strbuf_printf(out, ", micro-batches %s", plan->replica_sharing == SHARING_CUT ? "cut" : "dealt");
 }
 
 /* Layers that are split as the degrees of the plan do not say. */
 static int64_t count_others(const struct plan *plan, const struct model *model)
 {
+    const struct plan_layer plain = { .tensor = plan->tensor, .data = plan->data, .zero_stage = plan->zero_stage };
     int64_t count = 0;
     for (int64_t i = 0; plan->layers != NULL && i < model->layers; i++) {
-        const struct plan_layer *layer = &plan->layers[i];
-        count += layer->tensor != plan->tensor || layer->data != plan->data || layer->zero_stage != plan->zero_stage;
+        const struct plan_layer layer = plan_layer_of(plan, model, LAYER_TRANSFORMER, i);
+        count += !plan_layer_equal(&layer, &plain);
     }
     return count;
 }
@@ -40,15 +50,17 @@ static void put_degrees(const struct plan *plan, const struct model *model, stru
             strbuf_printf(out, " x %" PRId64 " chunks", plan->virtual_stages);
         }
         if (plan->stage_replicas != NULL) {
+            strbuf_append(out, " of ");
             put_replicas(plan, out);
         }
         strbuf_printf(out, " (%s)", plan->order);
+    } else if (plan->stage_replicas != NULL) {
+        strbuf_append(out, out->length > start ? ", " : "");
+        put_replicas(plan, out);
     }
-    if (plan->data > 1 && plan->stage_replicas == NULL) {
+    if (plan->data > 1) { /* 1 with stage_replicas */
         strbuf_printf(out, "%sdata %" PRId64, out->length > start ? ", " : "", plan->data);
-        if (plan->zero_stage > 0) {
-            strbuf_printf(out, " (ZeRO-%" PRId64 ")", plan->zero_stage);
-        }
+        put_zero(plan, out);
     }
     if (out->length == start) {
         strbuf_append(out, "not split");
@@ -88,8 +100,7 @@ void plan_words(const struct plan *plan, const struct model *model, struct strbu
                   plan->global_batch, plan->global_batch == 1 ? "" : "s");
     put_degrees(plan, model, out);
     strbuf_printf(out, "; %" PRId64 " micro-batch%s of %" PRId64 "%s", plan->micro_batches,
-                  plan->micro_batches == 1 ? "" : "es", plan->micro_batch,
-                  plan->data > 1 && plan->stage_replicas == NULL ? " in each replica" : "");
+                  plan->micro_batches == 1 ? "" : "es", plan->micro_batch, plan->data > 1 ? " in each replica" : "");
     put_recompute(plan, model, out);
     strbuf_printf(out, "; memory policy %s", plan->policy);
 }
