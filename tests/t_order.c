@@ -166,6 +166,13 @@ static void test_refusals(void)
     request = request_of(order, 1, 1, 65535);
     EXPECT_INT(order_check(order, &request, &error), STATUS_BAD_INPUT);
     EXPECT_PART(error.message, "allowed is 1 to 65534");
+    const uint32_t replicas[] = { 1, 4 };
+    request = request_of(order, 2, 1, 7);
+    request.replicas = replicas;
+    EXPECT_INT(order_check(order, &request, &error), STATUS_BAD_INPUT);
+    EXPECT_PART(
+        error.message,
+        "cannot be dealt to the 4 replicas of stage 1: each must get as many as the others; the nearest number is 8");
     EXPECT(registry_order("interleave", &error) == NULL);
     EXPECT_PART(error.message, "did you mean \"interleaved\"?");
     EXPECT(registry_order("round-robin-of-mine", &error) == NULL);

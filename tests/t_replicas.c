@@ -619,6 +619,12 @@ static void test_refusals(void)
     expect_refused("\"micro_batch\":4,\"global_batch\":16",
                    "\"stage_replicas\":[4,2,1],\"pipeline_order\":\"pipedream-2bw\"", layers,
                    "$.parallel.pipeline_order", "the nearest is 8: training.global_batch 32 would do");
+    expect_refused("\"micro_batch\":4,\"global_batch\":12",
+                   "\"stage_replicas\":[1,3,3],\"pipeline_order\":\"pipedream-2bw\"", layers,
+                   "$.parallel.pipeline_order", "as many micro-batches as are in flight");
+    expect_refused("\"micro_batch\":4,\"global_batch\":24",
+                   "\"stage_replicas\":[1,3,3],\"pipeline_order\":\"pipedream-2bw\"", layers,
+                   "$.parallel.pipeline_order", "the nearest is 9: training.global_batch 36 would do");
     expect_refused(good, "\"stage_replicas\":[4,2,1]",
                    ",\"memory_policy\":\"zero-offload\",\"plan\":{\"stage_layers\":[4,2,1]}", "$.memory_policy",
                    "use \"resident\"");

@@ -163,14 +163,13 @@ static enum status check_replicas(const struct pipeline_order *order, const stru
     }
     for (uint32_t s = 0; s < request->stages; s++) {
         uint32_t replicas = request->replicas[s], m = request->micro_batches;
-        if (replicas < 1 || m % replicas != 0) {
+        CHECK(replicas > 0);
+        if (m % replicas != 0) {
+            uint32_t below = m - m % replicas, above = below + replicas;
             return error_set(error, STATUS_BAD_INPUT,
                              "%u micro-batches cannot be dealt to the %u replicas of stage %u: each must get as many "
                              "as the others; the nearest number is %u",
-                             m, replicas, s,
-                             replicas < 1   ? m
-                             : m < replicas ? replicas
-                                            : m / replicas * replicas);
+                             m, replicas, s, below > 0 && m - below <= above - m ? below : above);
         }
     }
     return STATUS_OK;

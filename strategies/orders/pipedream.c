@@ -4,6 +4,7 @@
  * PipeDream-2BW (Narayanan et al., ICML 2021) accumulates a batch and keeps two versions. What steps from one flush to the next costs is the fill; with N micro-batches the makespan is
  * (N + p - 1)(tF + tB). */
 #include "sim/plan/order.h"
+#include "sim/plan/plan_replicas.h"
 #include "strategies/orders/orders.h"
 
 enum { VERTICAL_SYNC };
@@ -61,12 +62,16 @@ static uint32_t two_versions(const struct order_request *request, uint32_t stage
 
 static enum status check_2bw(const struct order_request *request, struct error *error)
 {
-    uint32_t replicas = order_replicas(request, 0), in_flight = (order_warm_up(request, 0) + 1) * replicas;
+    uint32_t in_flight = (order_warm_up(request, 0) + 1) * order_replicas(request, 0);
     if (request->micro_batches < in_flight) {
+        bool dealt = request->replicas != NULL;
+        /* not 0: it divides the micro-batches */
+        uint32_t turn = dealt ? (uint32_t)plan_replicas_multiple(request->replicas, request->stages) : 1;
         return error_set(error, STATUS_BAD_INPUT,
                          "%u micro-batches in %u stages: pipedream-2bw needs at least as many micro-batches as %s, or "
                          "two versions are not enough; the nearest is %u",
-                         request->micro_batches, request->stages, replicas > 1 ? "are in flight" : "stages", in_flight);
+                         request->micro_batches, request->stages, dealt ? "are in flight" : "stages",
+                         (in_flight + turn - 1) / turn * turn);
     }
     return STATUS_OK;
 }
