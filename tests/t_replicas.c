@@ -634,6 +634,25 @@ static void test_refusals(void)
                    "$.plan", "equally many GPUs");
 }
 
+/* The scheduler's own times are what a device has of a stage's layers: of a stage that cuts them over two, half. */
+static void test_auto(void)
+{
+    static const char *const orders[] = { "\"auto\"", "{\"name\":\"auto\",\"forward\":1,\"backward\":2}",
+                                          "{\"name\":\"auto\",\"forward\":[4,2,1],\"backward\":[8,4,2]}" };
+    struct hash hashes[3];
+    for (int i = 0; i < 3; i++) {
+        struct run run;
+        run_format(&run,
+                   HEAD "\"training\":{\"micro_batch\":4,\"global_batch\":32},\"parallel\":{\"stage_replicas\":[4,2,1],"
+                        "\"pipeline_order\":%s},\"plan\":{\"stage_layers\":[4,2,1]}}",
+                   "true", "megatron", 7, orders[i]);
+        hashes[i] = hash_of(&run);
+        run_free(&run);
+    }
+    EXPECT(memcmp(&hashes[0], &hashes[1], sizeof hashes[0]) == 0);
+    EXPECT(memcmp(&hashes[0], &hashes[2], sizeof hashes[0]) != 0);
+}
+
 /* One GPU may have so many peers only: refused, whether the pieces of one message or the queues of all of them are too many. */
 static void test_too_many_peers(void)
 {
@@ -654,4 +673,4 @@ static void test_too_many_peers(void)
 
 TEST_MAIN(TEST(test_period), TEST(test_planner_time), TEST(test_cut_makespan), TEST(test_equal_replicas),
           TEST(test_traffic), TEST(test_step_time), TEST(test_hash), TEST(test_planners), TEST(test_refusals),
-          TEST(test_too_many_peers))
+          TEST(test_auto), TEST(test_too_many_peers))

@@ -148,7 +148,7 @@ static enum status read_steps(struct plan *plan, const struct json *object, stru
 
 /* ---- the scheduler ---- */
 
-/* Key of `object`: one number for all stages or a list of one each; absent: each stage's layers times `a_layer`. */
+/* Key of `object`: one number for all stages or a list of one each; absent: what a device has of each stage's layers times `a_layer`. */
 static enum status read_times(const struct plan *plan, const struct json *object, const char *key, double minimum,
                               double a_layer, double *values, struct error *error)
 {
@@ -160,7 +160,8 @@ static enum status read_times(const struct plan *plan, const struct json *object
                           json_count(&at), plan->pipeline);
     }
     for (size_t i = 0; i < (size_t)plan->pipeline; i++) {
-        values[i] = a_layer * (double)plan->stage_layers[i];
+        double cut = plan->stage_replicas != NULL ? (double)plan->stage_replicas[i] : 1; /* it takes no dealt ones */
+        values[i] = a_layer * (double)plan->stage_layers[i] / cut;
         if (listed) {
             json_item(&at, i, &item);
             TRY(json_as_real(&item, minimum, 1e9, &values[i], error));
