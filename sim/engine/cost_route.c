@@ -88,10 +88,8 @@ enum status cost_of_host_copy(struct cost_builder *b, const struct sched_work *w
             continue;
         }
         struct endpoint gpu = gpu_end(devices[i]), host = cluster_gpu_host(b->cluster, devices[i]);
-        struct route route;
-        TRY(add_route(b, to_device ? host : gpu, to_device ? gpu : host, work->pageable, work->bytes, i != 0,
-                      i == 0 ? &own : &route));
-        struct route *way = i == 0 ? &own : &route;
+        struct route phantom, *way = i == 0 ? &own : &phantom;
+        TRY(add_route(b, to_device ? host : gpu, to_device ? gpu : host, work->pageable, work->bytes, i != 0, way));
         if (fresh) {
             way->rate_cap_bytes_per_s = make_pages(b, devices[i], work->bytes, i != 0, way->rate_cap_bytes_per_s);
         }

@@ -219,12 +219,16 @@ static bool is_fresh(const struct cost_builder *b, const struct sched_op *op)
 {
     const struct schedule *s = b->schedule;
     const uint32_t *acquired = sched_acquires(s, op);
-    bool fresh = false;
+    if (op->opcode != OP_COPY_D2H || !s->works[op->work].pageable || b->cluster->machine->gpu.on_host) {
+        return false;
+    }
     for (uint32_t i = 0; i < op->acquire_count; i++) {
         const struct sched_buffer *buffer = &s->buffers[acquired[i]];
-        fresh = fresh || (s->spaces[buffer->space].kind == SPACE_HOST && buffer->bytes >= NEW_BLOCK_BYTES);
+        if (s->spaces[buffer->space].kind == SPACE_HOST && buffer->bytes >= NEW_BLOCK_BYTES) {
+            return true;
+        }
     }
-    return fresh && op->opcode == OP_COPY_D2H && s->works[op->work].pageable && !b->cluster->machine->gpu.on_host;
+    return false;
 }
 
 static enum status key_of(struct cost_builder *b, uint32_t op_index, struct cost_key *key, bool *to_peer)

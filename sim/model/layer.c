@@ -124,7 +124,7 @@ static int64_t own_sequence(const struct model *m, enum layer_kind kind, const s
     if (m->family == MODEL_T5 && kind == LAYER_EMBEDDING) {
         return shape->sequence + m->decoder_sequence;
     }
-    if (m->family == MODEL_T5 && (kind == LAYER_HEAD || shape->variant >= T5_DECODER_FIRST)) {
+    if (m->family == MODEL_T5 && (kind == LAYER_HEAD || model_variant_decodes(m, shape->variant))) {
         return m->decoder_sequence;
     }
     if (m->family == MODEL_SWIN && kind != LAYER_EMBEDDING) {
@@ -137,10 +137,11 @@ static int64_t own_sequence(const struct model *m, enum layer_kind kind, const s
 static void set_span(struct layer_builder *b, const struct model *m)
 {
     int64_t of = m->family == MODEL_SWIN ? m->window * m->window : b->sequence;
-    bool decoder = m->family == MODEL_T5 && b->shape->variant >= T5_DECODER_FIRST;
-    b->span = (struct layer_span){
-        .batch = b->tokens / of, .queries = of, .keys = of, .key_tokens = b->tokens, .causal = m->causal || decoder
-    };
+    b->span = (struct layer_span){ .batch = b->tokens / of,
+                                   .queries = of,
+                                   .keys = of,
+                                   .key_tokens = b->tokens,
+                                   .causal = m->causal || layer_is_decoder(b) };
     if (!model_is_uniform(m)) {
         b->span.bias_bytes = (double)b->heads * (double)of * (double)of * b->element;
     }

@@ -132,6 +132,8 @@ uint32_t half_norm_backward(struct layer_builder *b, const char *name, uint32_t 
 
 /* layer_variants.c: what t5 and swin add to a block (sim/model/variant.h); nothing for others. */
 void layer_set_tokens(struct layer_builder *b, int64_t sequence); /* the sequence that ops speak of from now on */
+int64_t layer_rows(const struct layer_builder *b,
+                   int64_t tokens); /* of that many, those of this rank outside the GEMMs */
 bool layer_is_decoder(const struct layer_builder *b);
 bool layer_ends_encoder(const struct layer_builder *b);
 bool layer_has_tail(const struct layer_builder *b); /* norm of the encoder's output, or merging of patches */

@@ -405,18 +405,16 @@ static uint32_t post_norm_half_backward(struct layer_builder *b, const char *nor
     return sum;
 }
 
-/* Of the other stack: this rank's. */
-static int64_t encoder_rows(const struct layer_builder *b)
+/* The other stack's output, on this rank. */
+static double encoder_bytes(const struct layer_builder *b)
 {
-    int64_t tokens = b->batch * b->shape->sequence;
-    return b->sequence_parallel ? tokens / b->shape->tensor : tokens;
+    return layer_area(layer_rows(b, b->batch * b->shape->sequence), b->hidden) * b->element;
 }
 
 static void backward(struct layer_builder *b)
 {
     if (layer_is_decoder(b)) {
-        live_open(b, layer_area(encoder_rows(b), b->hidden) *
-                         b->element); /* of the encoder's output, from the layers above: never ends here */
+        live_open(b, encoder_bytes(b)); /* of the encoder's output, from the layers above: never ends here */
     }
     uint32_t output = layer_has_tail(b) ? tail_backward(b) : live_open(b, layer_rows_bytes(b)); /* that comes in */
     if (post_norm(b)) {
@@ -455,7 +453,7 @@ void build_transformer(struct layer_builder *b)
     b->residual = LIVE_NONE;
     save_input(b, "layer_input", layer_rows_bytes(b));
     if (layer_is_decoder(b) && b->shape->variant == T5_DECODER_FIRST) {
-        save_input(b, "encoder_output", layer_area(encoder_rows(b), b->hidden) * b->element);
+        save_input(b, "encoder_output", encoder_bytes(b));
     }
     forward_attention(b);
     if (layer_is_decoder(b)) {

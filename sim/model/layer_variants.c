@@ -18,7 +18,7 @@ static bool is_block_of(const struct layer_builder *b, enum model_family family)
 
 bool layer_is_decoder(const struct layer_builder *b)
 {
-    return is_block_of(b, MODEL_T5) && b->shape->variant >= T5_DECODER_FIRST;
+    return b->graph->kind == LAYER_TRANSFORMER && model_variant_decodes(b->model, b->shape->variant);
 }
 
 bool layer_ends_encoder(const struct layer_builder *b)
@@ -28,7 +28,7 @@ bool layer_ends_encoder(const struct layer_builder *b)
 
 static bool merges(const struct layer_builder *b)
 {
-    return is_block_of(b, MODEL_SWIN) && b->shape->variant % 2 == 1;
+    return b->graph->kind == LAYER_TRANSFORMER && model_variant_merges(b->model, b->shape->variant);
 }
 
 bool layer_has_tail(const struct layer_builder *b)
@@ -40,7 +40,12 @@ void layer_set_tokens(struct layer_builder *b, int64_t sequence)
 {
     b->sequence = sequence;
     b->tokens = b->batch * sequence;
-    b->rows = b->sequence_parallel ? b->tokens / b->shape->tensor : b->tokens;
+    b->rows = layer_rows(b, b->tokens);
+}
+
+int64_t layer_rows(const struct layer_builder *b, int64_t tokens)
+{
+    return b->sequence_parallel ? tokens / b->shape->tensor : tokens;
 }
 
 /* ---- t5: the second attention of the decoder ---- */

@@ -196,10 +196,10 @@ int64_t model_layer_parameters_at(const struct model *model, int64_t layer)
     int64_t count = plain_layer_parameters(&here), query = here.heads * here.head_size;
     if (model->family == MODEL_T5) {
         count += variant == T5_ENCODER_LAST ? norm_parameters(model) : 0;
-        count += variant >= T5_DECODER_FIRST ? 4 * here.hidden * query + norm_parameters(model) : 0;
+        count += model_variant_decodes(model, variant) ? 4 * here.hidden * query + norm_parameters(model) : 0;
     } else if (model->family == MODEL_SWIN) {
         int64_t offsets = (2 * model->window - 1) * (2 * model->window - 1); /* between two tokens of a window */
-        count += offsets * here.heads + (variant % 2 == 1 ? merging_parameters(here.hidden) : 0);
+        count += offsets * here.heads + (model_variant_merges(model, variant) ? merging_parameters(here.hidden) : 0);
     }
     return count;
 }

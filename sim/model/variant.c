@@ -39,6 +39,16 @@ int model_variant_stage(uint32_t variant)
     return (int)variant / 2;
 }
 
+bool model_variant_decodes(const struct model *model, uint32_t variant)
+{
+    return model->family == MODEL_T5 && variant >= T5_DECODER_FIRST;
+}
+
+bool model_variant_merges(const struct model *model, uint32_t variant)
+{
+    return model->family == MODEL_SWIN && variant % 2 == 1;
+}
+
 const char *model_variant_word(const struct model *model, uint32_t variant)
 {
     static const char *const t5[T5_VARIANTS] = { "encoder", "encoder's last", "decoder's first", "decoder" };

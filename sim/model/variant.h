@@ -30,6 +30,9 @@ const char *model_variant_word(const struct model *model, uint32_t variant);
 struct model model_at_variant(const struct model *model, uint32_t variant);
 /* swin: the stage of a variant, from 0. */
 int model_variant_stage(uint32_t variant);
+/* t5: a layer of the decoder; swin: one that merges patches behind its block. False elsewhere. */
+bool model_variant_decodes(const struct model *model, uint32_t variant);
+bool model_variant_merges(const struct model *model, uint32_t variant);
 
 /* Tokens of one sample that go into layer `layer` (model->layers: into the head) for a sequence of `sequence`, and
  * their width; `passing`: how many of them its layer does not read and hands on. t5's encoder output is read by every

@@ -83,7 +83,7 @@ bool lowering_casts_weights(const struct lowering *l, const struct lower_layer *
            (layer->zero_stage < 3 || layer->replicas == 1);
 }
 
-/* Casts of a layer. t5's decoder has an attention more, of three; swin's merging one. */
+/* Matrices that a layer casts. Behind those of every block: of the attention to t5's encoder the queries', the keys' and values' together, and the projection; of swin's merging its own. */
 static uint32_t matrix_count(const struct lowering *l, const struct lower_layer *layer)
 {
     const struct model *model = l->request->model;
@@ -91,9 +91,7 @@ static uint32_t matrix_count(const struct lowering *l, const struct lower_layer 
     if (layer->kind == LAYER_HEAD) {
         return 1;
     }
-    uint32_t more = model->family == MODEL_T5 && variant >= T5_DECODER_FIRST ? 3
-                    : model->family == MODEL_SWIN                            ? variant % 2
-                                                                             : 0;
+    uint32_t more = model_variant_decodes(model, variant) ? 3 : model_variant_merges(model, variant) ? 1 : 0;
     return (model->activation == MODEL_SWIGLU ? 7 : 4) + more;
 }
 

@@ -235,7 +235,7 @@ void lowering_redistribute(struct lowering *l, uint32_t from, uint32_t to, uint3
 /* The whole block of the taking layer: what is missing is gathered in place; what is exchanged has as many bytes before. */
 double lowering_arriving_bytes(const struct lowering *l, uint32_t from, uint32_t to)
 {
-    return move_between(l, from, to).to_bytes;
+    return lowering_crossing_bytes(l, &l->layouts[l->layout_at[to]], from, to);
 }
 
 double lowering_sent_bytes(const struct lowering *l, uint32_t from, uint32_t to)
