@@ -61,6 +61,17 @@ enum status plan_refuse_divisor(const char *path, const char *what, int64_t degr
                   what, degree, whole_name, whole, below, above);
 }
 
+int64_t plan_gcd(int64_t a, int64_t b)
+{
+    CHECK(a > 0 && b > 0);
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 static enum status check_divides(const char *path, const char *what, int64_t degree, const char *whole_name,
                                  int64_t whole, struct error *error)
 {

@@ -90,11 +90,14 @@ struct plan {
  * and a plan share. */
 enum status plan_check(const struct plan *plan, const struct model *model, struct error *error);
 
+/* The part of it that speaks of stage_layers: every stage holds layers, all together those of the model. */
+enum status plan_check_stages(const struct plan *plan, const struct model *model, struct error *error);
+
 /* A degree that does not divide: refused with the nearest that do. */
 enum status plan_refuse_divisor(const char *path, const char *what, int64_t degree, const char *whole_name,
                                 int64_t whole, struct error *error);
-/* The part of it that speaks of stage_layers: every stage holds layers, all together those of the model. */
-enum status plan_check_stages(const struct plan *plan, const struct model *model, struct error *error);
+/* The greatest common divisor of two degrees, each at least 1. */
+int64_t plan_gcd(int64_t a, int64_t b);
 
 /* Stages of the model that boundaries divide: pipeline * virtual_stages, of one model copy. */
 int64_t plan_model_stages(const struct plan *plan);

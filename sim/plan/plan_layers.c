@@ -136,23 +136,12 @@ int64_t plan_layer_rank(const struct plan_layer *layer, int64_t data_index, int6
                                    : data_index * layer->tensor + tensor_index;
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    CHECK(a > 0 && b > 0);
-    while (b != 0) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 struct plan_move plan_move_between(const struct plan_layer *from, const struct plan_layer *to)
 {
     int64_t kept;
     CHECK(from->tensor * from->data == to->tensor * to->data);
     if (from->data_consecutive == to->data_consecutive) {
-        kept = gcd(from->tensor, to->tensor);
+        kept = plan_gcd(from->tensor, to->tensor);
     } else {
         const struct plan_layer *near = from->data_consecutive ? to : from, *far = from->data_consecutive ? from : to;
         kept = near->tensor % far->data == 0 ? near->tensor / far->data : 1;
@@ -182,8 +171,8 @@ int64_t plan_exchange_size(const struct plan_layer *from, const struct plan_laye
     if (from->tensor == to->tensor) {
         return 1;
     }
-    return from->data_consecutive ? group / gcd(from->data, to->data)
-                                  : from->tensor / gcd(from->tensor, to->tensor) * to->tensor;
+    return from->data_consecutive ? group / plan_gcd(from->data, to->data)
+                                  : from->tensor / plan_gcd(from->tensor, to->tensor) * to->tensor;
 }
 
 int64_t plan_exchange_key(const struct plan_layer *from, const struct plan_layer *to, int64_t rank)
@@ -270,7 +259,7 @@ enum status plan_layer_check(const struct plan *plan, const struct model *model,
                       what, plan->sequence_length, t);
     }
     if (samples % layer->data != 0) {
-        int64_t unit = layer->data / gcd(layer->data, plan->data);
+        int64_t unit = layer->data / plan_gcd(layer->data, plan->data);
         int64_t below = plan->micro_batch / unit * unit;
         return REFUSE(error, path,
                       "%s: data %" PRId64 " does not divide the %" PRId64
@@ -299,7 +288,7 @@ static enum status check_move(const struct plan *plan, const struct model *model
         return STATUS_OK;
     }
     char first[32], second[32];
-    int64_t unit = cells / gcd(cells, plan->data), below = plan->micro_batch / unit * unit;
+    int64_t unit = cells / plan_gcd(cells, plan->data), below = plan->micro_batch / unit * unit;
     return REFUSE(error, "$.parallel.layers",
                   "between %s and %s samples go over in %" PRId64 " equal parts, but a stage's micro-batch has %" PRId64
                   " (training.micro_batch %" PRId64 " x parallel.data %" PRId64

@@ -53,15 +53,7 @@ int64_t plan_replicas_multiple(const uint32_t *replicas, int64_t count)
 {
     int64_t multiple = 1;
     for (int64_t s = 0; s < count; s++) {
-        CHECK(replicas[s] > 0);
-        int64_t a = multiple, b = replicas[s];
-        while (b != 0) {
-            int64_t rest = a % b;
-            a = b;
-            b = rest;
-        }
-        CHECK(a > 0);
-        multiple = multiple / a * replicas[s]; /* both at most 2^20 */
+        multiple = multiple / plan_gcd(multiple, replicas[s]) * replicas[s]; /* both at most 2^20 */
         if (multiple > PLAN_DEGREE_MAX) {
             return 0;
         }
