@@ -230,7 +230,7 @@ static void test_planners(void)
     scenario_free(&scenario);
 }
 
-/* Memory of the stages as the order of the plan has it: what the simulator finds on the fullest device is that and what is not counted, runtime and short-lived tensors: less than a further micro-batch, or the three older versions of four stages, would add. */
+/* Memory of the stages as the order of the plan has it: what the simulator finds on the fullest device is that and what is not counted, runtime and short-lived tensors: less than a further micro-batch, or the three older versions of four stages, would add. With recomputation the layer being repeated is among the short-lived; counting it down twice would be 4 GiB off and more. */
 static void test_memory_by_order(void)
 {
     static const struct {
