@@ -158,7 +158,7 @@ struct machine {
     const char *cpu;
     double dram_bytes;           /* whole server */
     double pageable_bytes_per_s; /* copy through pageable memory */
-    /* The kernel makes and clears the pages of a new block at their first touch: 1 GiB in 0.327 s on a GV100 workstation of 2019 (rapidsai/dask-cuda pull 98), where a copy from the GPU into such a
+    /* The kernel makes and clears the pages of a new block at their first touch: 1 GiB in 0.3266 s on a GV100 workstation of 2019 (rapidsai/dask-cuda pull 98), where a copy from the GPU into such a
      * block ran at 2 GB/s, and at 10.8 GB/s once its pages were there. */
     double first_touch_bytes_per_s;        /* 0: takes no time */
     double cpu_adam_parameters_per_s_core; /* compute bound, per core */

@@ -121,6 +121,11 @@ static void test_there_and_back(void)
     scenario_free(&scenario);
 }
 
+/* Two stages, six GPUs and two. */
+static const char *const UNEVEN[] = { "parallel.stage_replicas=[6,2]", "training.micro_batch=6",
+                                      "training.global_batch=24" };
+enum { UNEVEN_COUNT = sizeof UNEVEN / sizeof UNEVEN[0] };
+
 static void expect_refused(const char *const *sets, uint32_t count, const char *part)
 {
     struct scenario scenario;
@@ -152,15 +157,15 @@ static void test_no_word_for(void)
                                     "training.global_batch=32" };
     const char *const own[] = { "parallel.pipeline_order={\"name\":\"steps\",\"stages\":[\"F0 F1 B0 B1\"]}",
                                 "training.micro_batch=1", "training.global_batch=16" };
+    expect_refused(UNEVEN, UNEVEN_COUNT, "stages with replicas of their own");
     expect_refused(places, 3, "stages that are not in the order of their devices");
     expect_refused(barrier, 3, "gradient barriers");
     expect_refused(own, 3, "pipeline orders other than gpipe and 1f1b");
 }
 
-/* A plan of theirs brings its own number of stages: the scenario's places were for another. */
-static void test_places_of_the_scenario(void)
+/* A plan of theirs brings its own stages: what the scenario says of its own was for others. */
+static void expect_own_stages(const char *const *sets, uint32_t count)
 {
-    const char *const places[] = { "parallel.pipeline=2", "plan.stage_places=[1,0]", "training.global_batch=32" };
     struct scenario scenario;
     struct galvatron_strategy layers[LAYERS];
     struct galvatron_stage stages[GPUS];
@@ -171,16 +176,23 @@ static void test_places_of_the_scenario(void)
     uint64_t seed = test_seed;
     char why[256] = "";
     bool possible;
-    load(&scenario, places, 3);
-    EXPECT(scenario.plan.stage_places != NULL);
+    load(&scenario, sets, count);
+    EXPECT(scenario.plan.stage_places != NULL || scenario.plan.stage_replicas != NULL);
     do {
         generate(&seed, &found, layers, stages);
     } while (found.pipeline != GPUS);
     EXPECT_INT(galvatron_to_plan(&scenario, &found, 0, &plan, &possible, why, sizeof why, &arena, &error), STATUS_OK);
     EXPECT_TEXT(why, "");
-    EXPECT(possible && plan.stage_places == NULL);
+    EXPECT(possible && plan.stage_places == NULL && plan.stage_replicas == NULL);
     arena_free(&arena);
     scenario_free(&scenario);
 }
 
-TEST_MAIN(TEST(test_there_and_back), TEST(test_no_word_for), TEST(test_places_of_the_scenario))
+static void test_stages_of_the_scenario(void)
+{
+    const char *const places[] = { "parallel.pipeline=2", "plan.stage_places=[1,0]", "training.global_batch=32" };
+    expect_own_stages(places, 3);
+    expect_own_stages(UNEVEN, UNEVEN_COUNT);
+}
+
+TEST_MAIN(TEST(test_there_and_back), TEST(test_no_word_for), TEST(test_stages_of_the_scenario))

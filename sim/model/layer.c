@@ -191,10 +191,9 @@ double layer_passing_bytes(const struct model *model, const struct layer_shape *
 /* The first layer that the graph may stand for; model->layers for the head. */
 static int64_t any_layer(const struct model *model, enum layer_kind kind, uint32_t variant)
 {
-    int64_t layer = kind == LAYER_HEAD ? model->layers : 0;
-    while (kind == LAYER_TRANSFORMER && layer < model->layers && model_layer_variant(model, layer) != variant) {
-        layer++;
-    }
+    int64_t layer = kind == LAYER_HEAD          ? model->layers
+                    : kind == LAYER_TRANSFORMER ? model_variant_first(model, variant)
+                                                : 0;
     return layer < model->layers || kind == LAYER_HEAD ? layer : 0;
 }
 

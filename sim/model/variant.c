@@ -34,6 +34,15 @@ uint32_t model_layer_variant(const struct model *model, int64_t layer)
     return 2 * stage + (merges ? 1 : 0);
 }
 
+int64_t model_variant_first(const struct model *model, uint32_t variant)
+{
+    int64_t layer = 0;
+    while (layer < model->layers && model_layer_variant(model, layer) != variant) {
+        layer++;
+    }
+    return layer;
+}
+
 int model_variant_stage(uint32_t variant)
 {
     return (int)variant / 2;

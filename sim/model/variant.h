@@ -24,6 +24,8 @@ enum { T5_BUCKETS = 32 };
 uint32_t model_variant_count(const struct model *model);
 /* Of layer `layer`, from 0. */
 uint32_t model_layer_variant(const struct model *model, int64_t layer);
+/* The first layer of a variant; model->layers: the model has none of it. */
+int64_t model_variant_first(const struct model *model, uint32_t variant);
 /* "encoder", "stage 2 with merging"; "layer" where all have one shape. */
 const char *model_variant_word(const struct model *model, uint32_t variant);
 /* The model as such a layer sees it: swin's hidden, heads, kv_heads and ffn are those of its stage. */

@@ -145,8 +145,8 @@ static enum status reduction_s(struct screen *s, const struct point *p, int64_t 
     TRY(pieces_buckets(s->pieces, kind, &p->data, bytes, software->bucket_bytes, &whole_s, error));
     double window = 0;
     if (software->overlap_gradient_reduce && !p->gathers_once) {
-        const struct blocks above = screen_blocks_in(p, p->variants == 1 ? 0 : screen_first_layer(p, stage) + 1,
-                                                     screen_stage_layers(p, stage) - 1);
+        const struct blocks above =
+            screen_blocks_in(p, screen_first_layer(p, stage) + 1, screen_stage_layers(p, stage) - 1);
         window = backward_of(p, &above) / (double)p->at->virtual_stages;
     }
     *exposed_s = fmax(whole_s / fmax(1, n), whole_s - window);

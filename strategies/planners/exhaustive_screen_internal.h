@@ -49,7 +49,7 @@ int64_t screen_stage_layers(const struct point *point, int64_t stage);
 /* The first layer of a stage. Chunks only divide layers of one shape. */
 int64_t screen_first_layer(const struct point *point, int64_t stage);
 
-/* How many layers of each variant there are: in [first, first + count); on a stage. */
+/* How many layers of each variant there are: in [first, first + count), which of one shape need not be exact; on a stage. */
 struct blocks {
     double of[MODEL_VARIANTS_MAX];
 };

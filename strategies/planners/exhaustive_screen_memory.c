@@ -41,7 +41,7 @@ struct blocks screen_blocks_in(const struct point *p, int64_t first, int64_t cou
 
 struct blocks screen_stage_blocks(const struct point *p, int64_t stage)
 {
-    return screen_blocks_in(p, p->variants == 1 ? 0 : screen_first_layer(p, stage), screen_stage_layers(p, stage));
+    return screen_blocks_in(p, screen_first_layer(p, stage), screen_stage_layers(p, stage));
 }
 
 static const struct piece_layer *last_block(const struct point *p, int64_t stage)

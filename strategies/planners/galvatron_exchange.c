@@ -102,6 +102,7 @@ static enum status check_words(const struct plan *plan, struct error *error)
                        : plan->virtual_stages > 1                ? "several chunks on a device"
                        : strcmp(plan->policy, "resident") != 0   ? "memory policies"
                        : !any_order && !one_f_one_b && !gpipe    ? "pipeline orders other than gpipe and 1f1b"
+                       : plan->stage_replicas != NULL            ? "stages with replicas of their own"
                        : plan->stage_places != NULL              ? "stages that are not in the order of their devices"
                        : plan->gradient_barrier != BARRIER_AFTER ? "gradient barriers"
                                                                  : NULL;

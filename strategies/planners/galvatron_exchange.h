@@ -2,7 +2,7 @@
  *
  *   their plan -> ours   layers, stages, micro-batches; "vtp" and "embed_sdp" are the split of embedding and head (absent: as the first and the last layer); plain data parallelism is what
  *                        default_dp_type says; sequence length, precision and what else a plan of theirs doesn't say is the scenario's. Ulysses sequence parallelism is refused.
- *   our plan -> theirs   refused with the reason where their files have no word for it (orders other than gpipe and 1f1b, several chunks, stage places, ZeRO-1, selective recomputation, policies ...)
+ *   our plan -> theirs   refused with the reason where their files have no word for it (orders other than gpipe and 1f1b, several chunks, stage places and replicas, ZeRO-1, selective recomputation, policies ...)
  *   profiles             into the model profile that the presets search with; machines from measured bandwidths */
 #ifndef MEMWALL_STRATEGIES_PLANNERS_GALVATRON_EXCHANGE_H
 #define MEMWALL_STRATEGIES_PLANNERS_GALVATRON_EXCHANGE_H

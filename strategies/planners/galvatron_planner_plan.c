@@ -64,7 +64,8 @@ enum status galvatron_to_plan(const struct scenario *scenario, const struct galv
     plan->virtual_stages = 1;
     plan->zero_stage = 0;
     plan->embedding = plan->head = (struct plan_layer){ 0 };
-    plan->stage_places = NULL; /* of as many stages as the scenario has; theirs are in order */
+    plan->stage_places = NULL; /* of as many stages as the scenario has; theirs are in order and have alike replicas */
+    plan->stage_replicas = NULL;
     if (!fill_batch(found, plan, why, why_size)) {
         return STATUS_OK;
     }

@@ -19,11 +19,8 @@ static enum status layer_profile(struct pieces *pieces, const struct scenario *s
     const struct model *model = &scenario->model;
     const struct piece_layers *layers;
     int64_t samples = PROFILE_SAMPLES;
-    int64_t any = 0;
-    while (model_layer_variant(model, any) != variant) {
-        any++;
-    }
-    const struct model_crossing into = model_crossing_into(model, any, scenario->plan.sequence_length);
+    const struct model_crossing into =
+        model_crossing_into(model, model_variant_first(model, variant), scenario->plan.sequence_length);
     snprintf(layer->name, sizeof layer->name, "%s", model_variant_word(model, variant));
     layer->count = count;
     layer->decoder = model->family == MODEL_T5 && variant >= T5_DECODER_FIRST;

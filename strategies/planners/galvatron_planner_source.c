@@ -63,15 +63,6 @@ static void layer(const void *context, uint32_t kind, const struct galvatron_str
     cost->search_s = cost->full_s + (m - 1) * cost->compute_s; /* its part of the step where its stage is the slowest */
 }
 
-static int64_t first_of_kind(const struct memwall_source *memwall, uint32_t kind)
-{
-    int64_t layer = 0;
-    while (layer + 1 < memwall->scenario->model.layers && memwall->kinds[layer] != kind) {
-        layer++;
-    }
-    return layer;
-}
-
 static void change(const void *context, uint32_t kind, const struct galvatron_strategy *from,
                    const struct galvatron_strategy *to, const struct galvatron_setting *setting,
                    struct galvatron_change *answer)
@@ -84,8 +75,8 @@ static void change(const void *context, uint32_t kind, const struct galvatron_st
         return;
     }
     note(memwall,
-         layer_change_s(memwall->pieces, memwall->scenario, first_of_kind(memwall, kind), from, to,
-                        own_samples(setting, to->data), &time_s, &error),
+         layer_change_s(memwall->pieces, memwall->scenario, model_variant_first(&memwall->scenario->model, kind), from,
+                        to, own_samples(setting, to->data), &time_s, &error),
          &error);
     answer->micro_s = 2 * time_s; /* forward and backward */
     answer->search_s = answer->micro_s * setting->micro_batches;

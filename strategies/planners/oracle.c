@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/engine/exec_sim_spare.h"
 #include "sim/base/array.h"
 #include "sim/base/check.h"
 #include "sim/base/units.h"
+#include "sim/engine/exec_sim_spare.h"
 #include "sim/plan/lower.h"
 
 struct memo {

@@ -334,28 +334,32 @@ static enum status make_layer(struct pieces *p, const struct layer_graph *graph,
     return STATUS_OK;
 }
 
-static enum status make_layers(struct pieces *p, const struct layer_shape *shape, const struct piece_group *tensor,
-                               struct piece_layers *layers, struct error *error)
+/* The variant counts for transformer layers. */
+static enum status make_layer_of(struct pieces *p, const struct layer_shape *shape, enum layer_kind kind,
+                                 uint32_t variant, const struct piece_group *tensor, struct piece_layer *layer,
+                                 struct error *error)
 {
     struct arena arena = { 0 };
-    enum status status = STATUS_OK;
-    const struct model *model = &p->scenario->model;
-    uint32_t variants = model_variant_count(model);
-    for (uint32_t i = 0; i < variants + 2 && status == STATUS_OK; i++) {
-        enum layer_kind kind = i == 0 ? LAYER_EMBEDDING : i <= variants ? LAYER_TRANSFORMER : LAYER_HEAD;
-        struct layer_shape own = *shape;
-        struct layer_graph graph;
-        own.variant = kind == LAYER_TRANSFORMER ? i - 1 : 0;
-        status = layer_graph_build(&graph, model, kind, &own, &arena, error);
-        if (status == STATUS_OK) {
-            struct piece_layer *layer = kind == LAYER_TRANSFORMER ? &layers->blocks[own.variant]
-                                        : kind == LAYER_HEAD      ? &layers->head
-                                                                  : &layers->embedding;
-            status = make_layer(p, &graph, tensor, layer, error);
-        }
+    struct layer_shape own = *shape;
+    struct layer_graph graph;
+    own.variant = variant;
+    enum status status = layer_graph_build(&graph, &p->scenario->model, kind, &own, &arena, error);
+    if (status == STATUS_OK) {
+        status = make_layer(p, &graph, tensor, layer, error);
     }
     arena_free(&arena);
     return status;
+}
+
+static enum status make_layers(struct pieces *p, const struct layer_shape *shape, const struct piece_group *tensor,
+                               struct piece_layers *layers, struct error *error)
+{
+    uint32_t variants = model_variant_count(&p->scenario->model);
+    TRY(make_layer_of(p, shape, LAYER_EMBEDDING, 0, tensor, &layers->embedding, error));
+    for (uint32_t v = 0; v < variants; v++) {
+        TRY(make_layer_of(p, shape, LAYER_TRANSFORMER, v, tensor, &layers->blocks[v], error));
+    }
+    return make_layer_of(p, shape, LAYER_HEAD, 0, tensor, &layers->head, error);
 }
 
 const struct piece_layer *piece_layer_of(const struct piece_layers *layers, enum layer_kind kind, uint32_t variant)

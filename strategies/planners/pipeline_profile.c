@@ -83,7 +83,8 @@ static void add_end(struct profile_layer *layer, const struct piece_layer *end, 
 }
 
 enum status pipeline_profile_of_scenario(struct pipeline_profile *profile, const struct scenario *scenario,
-                                         struct pieces *pieces, struct arena *arena, struct error *error)
+                                         const uint8_t *recompute, struct pieces *pieces, struct arena *arena,
+                                         struct error *error)
 {
     const struct plan *plan = &scenario->plan;
     const struct piece_layers *layers;
@@ -98,7 +99,7 @@ enum status pipeline_profile_of_scenario(struct pipeline_profile *profile, const
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct piece_layer *block = &layers->blocks[model_layer_variant(&scenario->model, i)];
-        enum recompute_mode mode = (enum recompute_mode)plan->recompute[i];
+        enum recompute_mode mode = recompute != NULL ? (enum recompute_mode)recompute[i] : RECOMPUTE_NONE;
         profile->layers[i] = (struct profile_layer){ .name = "",
                                                      .forward_s = block->forward_s,
                                                      .backward_s = block->backward_s + block->recompute_s[mode],

@@ -38,9 +38,10 @@ enum status pipeline_profile_read(struct pipeline_profile *profile, const struct
 enum status pipeline_profile_load(struct pipeline_profile *profile, const char *file, struct arena *arena,
                                   struct error *error);
 /* The transformer layers of the scenario, one micro-batch on one device of its tensor degree; the embedding counts with the first layer, the head with the last. Bytes of parameters are
- * those that are reduced over replicas. */
+ * those that are reduced over replicas. `recompute`: the mode of each layer; NULL: nothing is recomputed. */
 enum status pipeline_profile_of_scenario(struct pipeline_profile *profile, const struct scenario *scenario,
-                                         struct pieces *pieces, struct arena *arena, struct error *error);
+                                         const uint8_t *recompute, struct pieces *pieces, struct arena *arena,
+                                         struct error *error);
 
 /* Sums over layers first .. first + count - 1. */
 struct profile_sum {

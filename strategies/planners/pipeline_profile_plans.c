@@ -227,14 +227,15 @@ enum status pipeline_in_flight(const struct plan *plan, uint32_t stage, uint32_t
     return order_in_flight(order, &request, stage, most, error);
 }
 
-/* Of one micro-batch of the profile, with the plan's recomputation; the ends' own stay. */
+/* Of one micro-batch, with the plan's recomputation, which the profile has unless `adjust` chose it. */
 static enum status saved_bytes(const struct work *work, const struct candidate *candidate,
                                const struct pipeline_stage *stage, double *bytes, struct error *error)
 {
     const struct plan *plan = &candidate->plan;
     const struct pipeline_order *order = plan_order(plan, error);
     const struct piece_layers *layers;
-    bool keeps = order->last_stage_keeps && stage == &candidate->split.stages[candidate->split.stage_count - 1];
+    bool keeps = work->rule->adjust == NULL ||
+                 (order->last_stage_keeps && stage == &candidate->split.stages[candidate->split.stage_count - 1]);
     TRY(pieces_layers(work->pieces, plan->tensor, plan->sequence_parallel, work->request->scenario->plan.micro_batch,
                       &layers, error));
     *bytes = pipeline_profile_sum(&work->profile, stage->first, stage->count).saved_bytes;
@@ -490,7 +491,9 @@ enum status pipeline_plans_search(const struct planner_request *request, struct 
         status = oracle_open(&work->oracle, request->scenario, request->threads, error);
     }
     if (status == STATUS_OK) {
-        status = pipeline_profile_of_scenario(&work->profile, request->scenario, work->pieces, &answer->arena, error);
+        const uint8_t *recompute = rule->adjust != NULL ? NULL : request->scenario->plan.recompute;
+        status = pipeline_profile_of_scenario(&work->profile, request->scenario, recompute, work->pieces,
+                                              &answer->arena, error);
     }
     if (status == STATUS_OK) {
         status = list_depths(work, error);

@@ -43,7 +43,7 @@ struct pipeline_rule {
     enum status (*partition_free)(const struct pipeline_case *c, int64_t workers, struct pipeline_free *best,
                                   struct arena *arena, struct error *error);
     /* Change the plan (recompute marks) so that it fits budget - margin; `*note`: a sentence about it, or left NULL. Asked again with a larger margin when the simulation needs more. NULL:
-     * nothing to change. */
+     * nothing to change. A rule that has it starts from a profile without recomputation, whatever the scenario says. */
     enum status (*adjust)(const struct pipeline_case *c, const struct pipeline_split *split, struct plan *plan,
                           const char **note, struct arena *arena, struct error *error);
     /* A sentence beside the answer (what a plan with unequal replicas would cost). NULL: none. */

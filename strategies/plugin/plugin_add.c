@@ -51,10 +51,18 @@ static enum status check_entry(const struct entry *entry, const char *file, stru
     return STATUS_OK;
 }
 
+static enum status no_entry(const char *kind, uint32_t index, const char *file, struct error *error)
+{
+    return error_at(error, STATUS_BAD_INPUT, file, NULL, "%s %u of its list is missing", kind, index);
+}
+
 static enum status check_order(const struct memwall_plugin *plugin, uint32_t index, const char *file,
                                struct error *error)
 {
-    const struct pipeline_order *order = plugin->orders[index];
+    const struct pipeline_order *order = plugin->orders != NULL ? plugin->orders[index] : NULL;
+    if (order == NULL) {
+        return no_entry("pipeline order", index, file, error);
+    }
     bool known = order->name != NULL && registry_order(order->name, NULL) != NULL;
     for (uint32_t i = 0; i < index && order->name != NULL; i++) {
         known = known || strcmp(order->name, plugin->orders[i]->name) == 0;
@@ -77,7 +85,10 @@ static enum status check_order(const struct memwall_plugin *plugin, uint32_t ind
 static enum status check_policy(const struct memwall_plugin *plugin, uint32_t index, const char *file,
                                 struct error *error)
 {
-    const struct memory_policy *policy = plugin->policies[index];
+    const struct memory_policy *policy = plugin->policies != NULL ? plugin->policies[index] : NULL;
+    if (policy == NULL) {
+        return no_entry("memory policy", index, file, error);
+    }
     bool known = policy->name != NULL && registry_policy(policy->name, NULL) != NULL;
     for (uint32_t i = 0; i < index && policy->name != NULL; i++) {
         known = known || strcmp(policy->name, plugin->policies[i]->name) == 0;
@@ -100,7 +111,10 @@ static enum status check_policy(const struct memwall_plugin *plugin, uint32_t in
 static enum status check_planner(const struct memwall_plugin *plugin, uint32_t index, const char *file,
                                  struct error *error)
 {
-    const struct planner *planner = plugin->planners[index];
+    const struct planner *planner = plugin->planners != NULL ? plugin->planners[index] : NULL;
+    if (planner == NULL) {
+        return no_entry("planner", index, file, error);
+    }
     bool known = planner->name != NULL && planner_find(planner->name, NULL) != NULL;
     for (uint32_t i = 0; i < index && planner->name != NULL; i++) {
         known = known || strcmp(planner->name, plugin->planners[i]->name) == 0;

@@ -1,7 +1,6 @@
 /* From a rank's layers to the walk over its step: modules, chunk size, passes with their non-model data, budgets. */
 #include <math.h>
 
-#include "sim/plan/plan_order.h"
 #include "strategies/policies/patrickstar.h"
 
 static bool failed(struct lowering *lowering, enum status status, const struct error *error)
@@ -143,7 +142,7 @@ static struct walk_pass pass_of(const struct lowering *lowering, const struct ps
 static bool one_in_flight(struct lowering *lowering)
 {
     const struct lower_request *request = lower_input(lowering);
-    const struct order_request order = plan_order_request(request->plan);
+    const struct order_request order = lower_order_request(lowering);
     struct order_step *steps =
         arena_array(lower_arena(lowering), struct order_step, order_step_count(request->order, &order));
     if (steps == NULL) {

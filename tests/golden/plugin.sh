@@ -111,6 +111,10 @@ variant '"x" lacks `build`' "$(with '"x"' '""' 0 MEMWALL_HEADERS 1)"
 variant '"1f1b" already' "$(with '"1f1b"' '""' build MEMWALL_HEADERS 1)"
 variant '"x" already' "$(with '"x"' '""' build MEMWALL_HEADERS 2)"
 variant 'has no order, no policy and no planner' "$(with '"x"' '""' build MEMWALL_HEADERS 0)"
+nothing='const struct memwall_plugin memwall_plugin = { .abi = MEMWALL_PLUGIN_ABI, .headers = MEMWALL_HEADERS,'
+variant 'pipeline order 0 of its list is missing' "$nothing .order_count = 1 };"
+variant 'memory policy 0 of its list is missing' "static const struct memory_policy *const policies[1]; $nothing .policies = policies, .policy_count = 1 };"
+variant 'planner 0 of its list is missing' "$nothing .planner_count = 1 };"
 variant 'it exports no `const struct memwall_plugin memwall_plugin`' 'int nothing; '
 variant 'cannot be loaded as a shared object.*no_such_function' 'void no_such_function(void); void use(void); void use(void) { no_such_function(); }'
 
