@@ -74,7 +74,9 @@ complains '--points: the name is empty'
 run 1 calibrate --executor sim --base toy-2gpu --storage file --out a.json
 complains '--storage: no file can be written in "file": not a folder'
 run 1 calibrate --executor sim --base toy-2gpu --storage absent --out a.json
-complains '--storage: no file can be written in "absent": No such file'
+complains '--storage: no file can be written in "absent": there is no such folder'
+run 1 calibrate --executor sim --base toy-2gpu --storage /proc --out a.json
+complains '--storage: no file can be written in "/proc": '
 rm -r folder pipe file
 run 1 calibrate --executor sim --base toy-2gpu --out a.json --seconds never
 complains '--seconds: "never" is not a number'
