@@ -83,7 +83,7 @@ static enum status prepare(struct job *job, struct cli_flags *flags, const struc
         return error_at(error, STATUS_BAD_INPUT, "--trace-ranks", NULL,
                         "chooses what goes into a trace: it needs --out DIR");
     }
-    options->record_rates = flags->out != NULL; /* links.csv and the trace show them */
+    options->record_rates = flags->out != NULL; /* the audit checks them too; nothing else looks at them */
     TRY(job_prepare(job, flags, *executor, error));
     return flags->out != NULL ? folder_make(flags->out, error) : STATUS_OK;
 }
