@@ -54,7 +54,7 @@ run 1 calibrate --executor sim --base toy-2gpu --out absent/a.json
 complains "no file can be written in \"absent\""
 run 1 calibrate --executor sim --base toy-2gpu --out ""
 complains '--out needs the name of a file, found ""'
-for name in "" $'bell\a' $'c1\xc2\x85' $'cut\xc3' $'long\xf5\x80\x80\x80' "$(printf '%064d' 0)"; do
+for name in "" $'bell\a' $'return\r' $'c1\xc2\x85' $'cut\xc3' $'long\xf5\x80\x80\x80' "$(printf '%064d' 0)"; do
     run 1 calibrate --executor sim --base toy-2gpu --out a.json --name "$name"
     complains "--name: a machine's name must "
 done
