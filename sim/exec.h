@@ -23,7 +23,7 @@ struct exec_options {
     const struct cluster *cluster; /* required by sim; real executors take nothing from it */
     const struct software
         *software;     /* required by sim; real executors take the allocator's kind from it (NULL: exact) */
-    bool record_rates; /* keep rate changes: traces and audits want them (sim) */
+    bool record_rates; /* keep rate changes: the audit looks at them (sim) */
     bool audit;        /* check the timeline before returning it */
     /* Progress, at most every ~100 ms: called with ops done (of all steps); return false to cancel (STATUS_EXECUTION). NULL: none. */
     bool (*progress)(void *context, uint32_t done, uint32_t total);

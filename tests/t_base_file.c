@@ -100,6 +100,12 @@ static void test_places(void)
     EXPECT_INT(file_place_check("/proc/none", &error), STATUS_BAD_INPUT); /* root, too, can make no file there */
     EXPECT_INT(folder_place_check("/proc/none/such", &error), STATUS_BAD_INPUT);
     EXPECT_PART(error.message, "no file can be written in \"/proc\"");
+    EXPECT_INT(folder_ready_check("/proc", &error), STATUS_BAD_INPUT);
+    EXPECT_INT(folder_ready_check(folder, &error), STATUS_OK);
+    EXPECT_INT(folder_ready_check(at("none"), &error), STATUS_BAD_INPUT);
+    EXPECT_PART(error.message, "there is no such folder");
+    EXPECT_INT(folder_ready_check(at("c.txt"), &error), STATUS_BAD_INPUT);
+    EXPECT_PART(error.message, "not a folder");
     EXPECT_INT(file_place_check("/dev/null", &error), STATUS_OK);
     char previous[512], longest[8192];
     EXPECT(getcwd(previous, sizeof previous) != NULL && chdir(folder) == 0);
@@ -111,6 +117,7 @@ static void test_places(void)
     longest[sizeof longest - 1] = '\0';
     EXPECT_INT(file_place_check(longest, &error), STATUS_BAD_INPUT);
     EXPECT_INT(folder_place_check(longest, &error), STATUS_BAD_INPUT);
+    EXPECT_INT(folder_ready_check(longest, &error), STATUS_BAD_INPUT);
     EXPECT_INT(rmdir(at("x")), 0); /* nothing was left in it */
     EXPECT_INT(unlink(at("c.txt")), 0);
 }

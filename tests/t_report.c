@@ -550,8 +550,8 @@ static void test_text_table(void)
 {
     struct text_table table = { .column_count = 3, .right = 1u << 1, .last_width = 12 };
     struct strbuf out = { 0 };
-    static const char *const cells[] = { "name",       "bytes", "what", "a", "12", "one two three four",
-                                         "long\nname", "3",     "\033x" };
+    static const char *const cells[] = { "name",       "bytes", "what",          "a", "12", "one two three four",
+                                         "long\nname", "3",     "\033x\xc2\x9by" };
     for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
         text_table_cell(&table, "%s", cells[i]);
     }
@@ -560,7 +560,7 @@ static void test_text_table(void)
                           " ---------  -----  ------------\n"
                           " a             12  one two\n"
                           "                   three four\n"
-                          " long name      3  x\n");
+                          " long name      3  x y\n");
     text_table_free(&table);
     strbuf_free(&out);
 }

@@ -19,20 +19,30 @@ static enum status too_long(struct error *error)
     return error_set(error, STATUS_BAD_INPUT, "the path has more than %d bytes", PATH_MAX - NAME_ROOM);
 }
 
-/* `folder` exists. */
-static enum status probe(const char *folder, struct error *error)
+enum status folder_ready_check(const char *folder, struct error *error)
 {
+    struct stat about;
     char path[PATH_MAX + NAME_ROOM];
-    (void)snprintf(path, sizeof path, "%s/.memwall-%ld.tmp", folder, (long)getpid());
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0 && errno != EEXIST) { /* there: somebody could write it */
-        return error_set(error, STATUS_BAD_INPUT, "no file can be written in \"%s\": %s", folder, strerror(errno));
+    const char *why = NULL;
+    if (strlen(folder) > PATH_MAX - NAME_ROOM) {
+        return too_long(error);
     }
-    if (fd >= 0) {
-        (void)close(fd);
-        (void)unlink(path);
+    if (stat(folder, &about) != 0) {
+        why = errno == ENOENT || errno == ENOTDIR ? "there is no such folder" : strerror(errno);
+    } else if (!S_ISDIR(about.st_mode)) {
+        why = "not a folder";
+    } else {
+        (void)snprintf(path, sizeof path, "%s/.memwall-%ld.tmp", folder, (long)getpid());
+        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd >= 0) {
+            (void)close(fd);
+            (void)unlink(path);
+        } else if (errno != EEXIST) { /* there: somebody could write it */
+            why = strerror(errno);
+        }
     }
-    return STATUS_OK;
+    return why == NULL ? STATUS_OK
+                       : error_set(error, STATUS_BAD_INPUT, "no file can be written in \"%s\": %s", folder, why);
 }
 
 /* The part of `path` before its last slash: "." and "/" where there is none, or nothing before it. False: `path` has no parent. */
@@ -61,10 +71,10 @@ enum status file_place_check(const char *path, struct error *error)
 {
     struct stat about;
     char folder[PATH_MAX];
-    if (strlen(path) > PATH_MAX - NAME_ROOM) {
+    size_t length = strlen(path);
+    if (length > PATH_MAX - NAME_ROOM) {
         return too_long(error);
     }
-    size_t length = strlen(path);
     if (length == 0) {
         return error_set(error, STATUS_BAD_INPUT, "the name is empty (\"\"), expected that of a file to write");
     }
@@ -82,10 +92,7 @@ enum status file_place_check(const char *path, struct error *error)
                    : error_set(error, STATUS_BAD_INPUT, "cannot write \"%s\": %s", path, strerror(errno));
     }
     (void)parent_of(path, folder);
-    if (stat(folder, &about) != 0 || !S_ISDIR(about.st_mode)) {
-        return error_set(error, STATUS_BAD_INPUT, "no file can be written in \"%s\": there is no such folder", folder);
-    }
-    return probe(folder, error);
+    return folder_ready_check(folder, error);
 }
 
 enum status folder_place_check(const char *path, struct error *error)
@@ -107,5 +114,5 @@ enum status folder_place_check(const char *path, struct error *error)
                          strcmp(at, path) != 0 ? ": no \"" : "", strcmp(at, path) != 0 ? path : "",
                          strcmp(at, path) != 0 ? "\" can be made there" : "");
     }
-    return probe(at, error);
+    return folder_ready_check(at, error);
 }

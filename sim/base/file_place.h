@@ -8,5 +8,7 @@
 enum status file_place_check(const char *path, struct error *error);
 /* The same for files in the folder `path`, which folder_make would make where it is missing: nothing is made here. */
 enum status folder_place_check(const char *path, struct error *error);
+/* Whether files can be made in a folder that is there already. */
+enum status folder_ready_check(const char *folder, struct error *error);
 
 #endif

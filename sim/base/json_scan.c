@@ -183,7 +183,7 @@ static enum status scan_escape(struct scan *s)
     if (code == 0) {
         return fail_at(s, from, STATUS_BAD_INPUT, "a string must not contain NUL");
     }
-    if ((code < 0x20 && code != '\t' && code != '\n' && code != '\r') || (code >= 0x7f && code <= 0x9f)) {
+    if (is_control_code((uint32_t)code)) {
         return fail_at(s, from, STATUS_BAD_INPUT, "a string must not contain control characters (\\u%04x)",
                        (unsigned)code);
     }

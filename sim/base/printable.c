@@ -34,13 +34,18 @@ unsigned utf8_bytes(const char *text, size_t length, size_t at)
     return bytes;
 }
 
+bool is_control_code(uint32_t code)
+{
+    return (code < 0x20 && code != '\t' && code != '\n' && code != '\r') || (code >= 0x7f && code <= 0x9f);
+}
+
 bool is_control(const char *text)
 {
-    unsigned char c = (unsigned char)text[0];
-    if (c == 0xc2) { /* U+0080 to U+00BF */
-        return (unsigned char)text[1] >= 0x80 && (unsigned char)text[1] <= 0x9f;
+    const unsigned char *t = (const unsigned char *)text;
+    if (t[0] == 0xc2) { /* U+0080 to U+00BF: the second byte is the code */
+        return t[1] >= 0x80 && is_control_code(t[1]);
     }
-    return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f;
+    return t[0] < 0x80 && is_control_code(t[0]);
 }
 
 void make_printable(char *text, bool one_line)

@@ -348,30 +348,6 @@ enum exit_code cli_print(struct strbuf *out, enum exit_code code)
     return code;
 }
 
-bool cli_number(const char *flag, const char *text, double minimum, double maximum, double *value)
-{
-    char *end = NULL;
-    errno = 0;
-    *value = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(*value) || *value < minimum || *value > maximum) {
-        fprintf(stderr, "memwall: --%s: \"%s\" is not a number from %g to %g\n", flag, text, minimum, maximum);
-        return false;
-    }
-    return true;
-}
-
-bool cli_whole(const char *flag, const char *text, double minimum, double maximum, double *value)
-{
-    if (!cli_number(flag, text, minimum, maximum, value)) {
-        return false;
-    }
-    if (floor(*value) < *value) {
-        fprintf(stderr, "memwall: --%s: \"%s\" is not a whole number\n", flag, text);
-        return false;
-    }
-    return true;
-}
-
 enum status cli_read_number(const char *flag, const char *text, double minimum, double maximum, bool whole,
                             double *value, struct error *error)
 {
@@ -386,4 +362,26 @@ enum status cli_read_number(const char *flag, const char *text, double minimum, 
     }
     *value = found;
     return STATUS_OK;
+}
+
+static bool take_number(const char *flag, const char *text, double minimum, double maximum, bool whole, double *value)
+{
+    char name[64];
+    struct error error = { 0 };
+    (void)snprintf(name, sizeof name, "--%s", flag);
+    if (cli_read_number(name, text, minimum, maximum, whole, value, &error) != STATUS_OK) {
+        (void)cli_complain(&error);
+        return false;
+    }
+    return true;
+}
+
+bool cli_number(const char *flag, const char *text, double minimum, double maximum, double *value)
+{
+    return take_number(flag, text, minimum, maximum, false, value);
+}
+
+bool cli_whole(const char *flag, const char *text, double minimum, double maximum, double *value)
+{
+    return take_number(flag, text, minimum, maximum, true, value);
 }

@@ -276,7 +276,10 @@ static bool take_recompute(const struct arguments *a, struct bare_pipeline_reque
         }
     }
     if (a->recompute != NULL) {
-        fprintf(stderr, "memwall: --recompute: \"%s\" is none of none, lazy, eager\n", a->recompute);
+        struct error error = { 0 };
+        (void)error_at(&error, STATUS_BAD_INPUT, "--recompute", NULL, "\"%.64s\" is none of none, lazy, eager",
+                       a->recompute);
+        (void)cli_complain(&error);
     }
     return a->recompute == NULL;
 }

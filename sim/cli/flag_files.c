@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "sim/base/check.h"
+#include "sim/base/file_place.h"
 
 /* How much of a path a message shows. */
 #define SHOWN "\"%.200s\""
@@ -40,27 +41,12 @@ enum status flag_input_file(const char *flag, const char *path, struct error *er
     return STATUS_OK;
 }
 
-/* Whether files can be made in a folder; else the words that say why not. */
-static const char *why_no_files(const char *folder)
-{
-    struct stat found;
-    if (stat(folder, &found) != 0) {
-        return strerror(errno);
-    }
-    if (!S_ISDIR(found.st_mode)) {
-        return "not a folder";
-    }
-    return access(folder, W_OK | X_OK) != 0 ? strerror(errno) : NULL;
-}
-
 enum status flag_scratch_folder(const char *flag, const char *path, struct error *error)
 {
+    struct error why = { 0 };
     TRY(refuse_empty(flag, path, "a folder that files can be written in", error));
-    const char *why = why_no_files(path);
-    if (why != NULL) {
-        return error_at(error, STATUS_BAD_INPUT, flag, NULL,
-                        "no file can be written in " SHOWN ": %s; give a folder that files can be written in", path,
-                        why);
-    }
-    return STATUS_OK;
+    return folder_ready_check(path, &why) == STATUS_OK
+               ? STATUS_OK
+               : error_at(error, STATUS_BAD_INPUT, flag, NULL, "%s; give a folder that files can be written in",
+                          why.message);
 }

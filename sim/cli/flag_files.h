@@ -1,4 +1,4 @@
-/* Files to read and folders to work in that flags name, looked at before any long work (files to write: sim/base/file_place.h). All return STATUS_BAD_INPUT with the flag, what was found and what is allowed; what passes may still fail later (a full disk, another's
+/* Files to read and folders to work in that flags name, looked at before any long work by the rules of sim/base/file_place.h; files to write: cli_can_write (cli.h). All return STATUS_BAD_INPUT with the flag, what was found and what is allowed; what passes may still fail later (a full disk, another's
  * hand). `flag` with its dashes. */
 #ifndef MEMWALL_CLI_FLAG_FILES_H
 #define MEMWALL_CLI_FLAG_FILES_H
@@ -7,7 +7,7 @@
 
 /* A file to read: "-" (standard input) or a regular file that can be read. No pipe: opened by name it may wait for ever. */
 enum status flag_input_file(const char *flag, const char *path, struct error *error);
-/* A folder for files that come and go. */
+/* A folder that is there, for files that come and go. */
 enum status flag_scratch_folder(const char *flag, const char *path, struct error *error);
 
 #endif

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/engine/exec_sim_spare.h"
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/ticker.h"
+#include "sim/engine/exec_sim_spare.h"
 #include "sim/plan/lower.h"
 #include "sim/plan/plan_words.h"
 #include "strategies/planners/plan_answer.h"

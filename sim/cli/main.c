@@ -29,6 +29,7 @@ static void print_help(FILE *stream)
     fputs("\nstart with:  memwall list scenarios\n"
           "             memwall run scenarios/gpt3-175b-dgx-a100.json\n"
           "             memwall COMMAND --help\n\n"
+          "your own orders, policies and planners, from a shared object: --plugin FILE.so with any command\n\n"
           "exit codes: 0 done and it fits, 1 bad input or usage, 2 does not fit (the result is still printed), 3 "
           "execution failed\n",
           stream);

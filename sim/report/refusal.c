@@ -20,6 +20,8 @@ void refusal_json(const struct refusal *refusal, struct strbuf *out)
     jw_object(&w, NULL);
     jw_string(&w, "schema", "memwall.result/1");
     jw_string(&w, "name", refusal->name);
+    jw_string(&w, "machine", refusal->machine);
+    jw_string(&w, "plan", refusal->plan);
     jw_string(&w, "executor", refusal->executor);
     jw_bool(&w, "emulated", false);
     jw_bool(&w, "fits", false);

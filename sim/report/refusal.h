@@ -10,6 +10,7 @@ struct refusal {
     const char *name;     /* of the scenario */
     const char *executor; /* that was asked for */
     const char *machine, *policy, *reason;
+    const char *plan; /* in words (sim/plan/plan_words.h) */
     uint32_t gpus;
     struct policy_lack lack;
 };

@@ -1,12 +1,12 @@
 #include "sim/report/text_table.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "sim/base/array.h"
 #include "sim/base/check.h"
+#include "sim/base/printable.h"
 
 void text_table_cell(struct text_table *table, const char *format, ...)
 {
@@ -17,9 +17,8 @@ void text_table_cell(struct text_table *table, const char *format, ...)
     va_end(arguments);
     char *cell = text.failed ? NULL : arena_text(&table->arena, text.text != NULL ? text.text : "");
     strbuf_free(&text);
-    for (char *at = cell; at != NULL && *at != '\0';
-         at++) { /* names come from files: no line ends, nothing a terminal obeys */
-        *at = iscntrl((unsigned char)*at) ? ' ' : *at;
+    if (cell != NULL) {
+        make_printable(cell, true); /* names come from files */
     }
     if (cell == NULL || array_grow((void **)&table->items, table->count, &table->capacity, 1, sizeof *table->items,
                                    NULL) != STATUS_OK) {

@@ -108,17 +108,12 @@ static enum status read_integer(struct sweep_database *database, const char *sql
 /* A file may be anybody's: figures are numbers, finite and not negative, or absent. */
 static enum status check_figures(struct sweep_database *database, struct error *error)
 {
-    static const char *const columns[] = {
-#define X(name, better, whole, help) #name,
-        SWEEP_FIGURE_TABLE(X)
-#undef X
-    };
     struct strbuf sql = { 0 };
     int64_t wrong = 0;
     strbuf_append(&sql, "SELECT count(*) FROM results WHERE 0");
-    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
-        strbuf_printf(&sql, " OR typeof(%s) NOT IN ('real', 'integer', 'null') OR %s < 0 OR %s > 1e300", columns[i],
-                      columns[i], columns[i]);
+    for (int i = 0; i < SWEEP_FIGURE_COUNT;
+         i++) { /* SQLite: texts are above all numbers, and of nothing neither is true */
+        strbuf_printf(&sql, " OR NOT (%s BETWEEN 0 AND 1e300)", sweep_figures[i].name);
     }
     enum status status = sql.failed ? error_set(error, STATUS_NO_MEMORY, "out of memory opening a database")
                                     : read_integer(database, sql.text, &wrong, error);

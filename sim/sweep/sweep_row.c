@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim/engine/exec_sim_spare.h"
 #include "sim/base/check.h"
 #include "sim/base/json_write.h"
+#include "sim/engine/exec_sim_spare.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
 #include "sim/plan/scenario.h"

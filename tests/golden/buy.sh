@@ -89,7 +89,7 @@ run 0 buy "$folder/sure.json" --quiet --uncertainty 20
 holds "5 to 95 % of the machine's uncertain constants: .* to .* hours, .* USD to .* USD$"
 holds "overlaps number 1's"
 run 1 buy "$folder/sure.json" --uncertainty 3
-complains "not a number from 20 to 100000"
+complains "not a whole number from 20 to 100000"
 sed 's/"deadline_days": 2.5/"deadline_days": 0.01/' "$folder/q.json" >"$folder/late.json"
 run 2 buy "$folder/late.json" --quiet
 holds "^1  .* late$"

@@ -54,7 +54,7 @@ run 1 calibrate --executor sim --base toy-2gpu --out absent/a.json
 complains "no file can be written in \"absent\""
 run 1 calibrate --executor sim --base toy-2gpu --out ""
 complains '--out needs the name of a file, found ""'
-for name in "" $'bell\a' $'c1\xc2\x85' $'cut\xc3' $'long\xf5\x80\x80\x80' "$(printf '%064d' 0)"; do
+for name in "" $'bell\a' $'return\r' $'c1\xc2\x85' $'cut\xc3' $'long\xf5\x80\x80\x80' "$(printf '%064d' 0)"; do
     run 1 calibrate --executor sim --base toy-2gpu --out a.json --name "$name"
     complains "--name: a machine's name must "
 done
@@ -74,7 +74,9 @@ complains '--points: the name is empty'
 run 1 calibrate --executor sim --base toy-2gpu --storage file --out a.json
 complains '--storage: no file can be written in "file": not a folder'
 run 1 calibrate --executor sim --base toy-2gpu --storage absent --out a.json
-complains '--storage: no file can be written in "absent": No such file'
+complains '--storage: no file can be written in "absent": there is no such folder'
+run 1 calibrate --executor sim --base toy-2gpu --storage /proc --out a.json
+complains '--storage: no file can be written in "/proc": '
 rm -r folder pipe file
 run 1 calibrate --executor sim --base toy-2gpu --out a.json --seconds never
 complains '--seconds: "never" is not a number'

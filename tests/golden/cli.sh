@@ -13,6 +13,7 @@ for executor in sim host cuda; do
     holds "^  $executor "
 done
 run 0 --help
+holds "\-\-plugin FILE.so"
 for command in run validate explain schedule pipeline list; do
     run 0 "$command" --help
     holds "usage: memwall $command"

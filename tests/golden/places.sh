@@ -77,6 +77,12 @@ for words in "$(printf 'x\033[31m\377')" "run --$(printf 'x\033[31m\377')"; do
     ! grep -q "$(printf '\033')" "$folder/err"
     expect "  nor what is quoted of the command line" $?
 done
+for flag in --stages --recompute; do
+    run 1 pipeline --order 1f1b --stages 2 --microbatches 4 $flag "$(printf 'x\033[31m\302\233')"
+    complains "$flag: \"x"
+    ! grep -q "$(printf '\033\|\302\233')" "$folder/err"
+    expect "  nor what is quoted of a flag's value" $?
+done
 if command -v sqlite3 >/dev/null; then # a database is anybody's
     "$binary" sweep "$sweep" --db "$folder/s.db" --quiet >"$folder/out"
     sqlite3 "$folder/s.db" "UPDATE results SET status = 'error', reason = 'r ' || char(27) || '[31m' || char(155) || char(10) || 'x'" >"$folder/out"

@@ -173,7 +173,7 @@ run 1 sweep --db "$folder/keyword.db" --where "order = 1"
 complains 'order is a word of SQL too: write "order" in double quotes'
 run 0 sweep --db "$folder/keyword.db" --where '"order" = 1' --csv
 run 1 sweep --db "$folder/whole.db" --top 0
-complains "not a number from 1"
+complains "not a whole number from 1"
 for count in top sweep threads; do
     run 1 sweep "$folder/s.json" --$count 1.5
     complains "--$count: \"1.5\" is not a whole number"

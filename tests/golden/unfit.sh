@@ -60,7 +60,7 @@ E
 "$binary" run "$folder/refused.json" --json --out "$folder/refused" >"$folder/out" 2>"$folder/err"
 [ $? = 2 ] && [ ! -s "$folder/err" ]
 check "refused: exit 2, nothing on standard error" $?
-for part in '"schema": "memwall.result/1"' '"fits": false' '"reason": ".' '"step_time_s": null' '"full": {' '"space": "' \
+for part in '"schema": "memwall.result/1"' '"machine": "yard-v100"' '"plan": "gpt_175b, fp16, .*memory policy patrickstar"' '"fits": false' '"reason": ".' '"step_time_s": null' '"full": {' '"space": "' \
     '"needed_bytes": [1-9]' '"devices": \[\]'; do
     grep -q "$part" "$folder/out"
     check "refused: prints $part" $?
@@ -77,4 +77,7 @@ check "refused: the summary" $?
 "$binary" compare "$folder/out" "$folder/out" >"$folder/text" 2>"$folder/err"
 [ $? = 2 ] && grep -q "^Neither A nor B fits" "$folder/text"
 check "refused: compare reads it" $?
+"$binary" report "$folder/refused" --out "$folder/refused.html" --quiet >"$folder/text" 2>"$folder/err"
+[ $? = 2 ] && grep -q "are too small for the chunks" "$folder/refused.html"
+check "refused: report reads it" $?
 [ "$failures" = 0 ]

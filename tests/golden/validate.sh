@@ -78,7 +78,7 @@ run 1 run "$folder/tiny.json" --executor host --steps 0
 complains "\"0\" is not a whole number from 1 to 1024"
 for command in run validate; do # also where no op goes to storage
     run 1 $command "$folder/tiny.json" --executor host --scratch /nonexist
-    complains '--scratch: no file can be written in "/nonexist": No such file'
+    complains '--scratch: no file can be written in "/nonexist": there is no such folder'
 done
 run 0 run "$folder/tiny.json" --no-fold --json
 simulated=$(hash_of_output)

@@ -149,7 +149,7 @@ enum status draft_check_name(const char *name, struct error *error)
     for (size_t at = 0; at < length;) {
         const unsigned char *byte = (const unsigned char *)name + at;
         unsigned bytes = *byte < 0x80 ? 1 : utf8_bytes(name, length, at);
-        bool control = is_control(name + at) || *byte == '\t' || *byte == '\n';
+        bool control = *byte < 0x20 || is_control(name + at);
         if (bytes == 0 || control) {
             return error_set(error, STATUS_BAD_INPUT,
                              "a machine's name must be UTF-8 text without control characters; its byte %zu is 0x%02x%s",

@@ -248,6 +248,10 @@ void step_links(struct html *h, const struct step_source *source)
               "Each direction of a link by itself. busy: the share of the step with any use, however little. Links of "
               "one kind that move as much stand once.");
     if (source->has_traffic && source->traffic.link_count > 0 && source->has_series && source->series.end_ps > 0) {
+        html_leaf(
+            h, "p", NULL,
+            "Over time an op's bytes are spread evenly over the time it ran: where ops that share a link overlap, "
+            "their sum may stand a little above what it can carry.");
         put_pictures(h, &source->traffic, source->series.end_ps);
     }
     put_link_table(h, r, LINKS_ID, "The links that move most", 0, open);

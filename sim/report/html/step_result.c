@@ -184,8 +184,9 @@ static enum status read_head(struct step_result *r, const struct json *root, str
 
 static enum status read_figures(struct step_result *r, const struct json *root, struct error *error)
 {
-    struct json measured;
-    TRY(json_real(root, "step_time_s", 0, FIGURE_MAX, &r->step_time_s, error));
+    struct json measured, at;
+    TRY(json_any(root, "step_time_s", &at, error)); /* null where a policy refused, but there */
+    TRY(json_real_or(root, "step_time_s", 0, FIGURE_MAX, 0, &r->step_time_s, error));
     r->step_time_s = r->step_time_s > 0 ? r->step_time_s : NAN;
     TRY(read_figure(root, "samples_per_s", &r->samples_per_s, error));
     TRY(read_figure(root, "tokens_per_s", &r->tokens_per_s, error));
