@@ -418,6 +418,7 @@ static void test_names(void)
         { "", "1 to 63 bytes, found 0" },
         { "0123456789012345678901234567890123456789012345678901234567890123", "found 64" },
         { "a\tb", "byte 2 is 0x09, of a control character" },
+        { "a\rb", "byte 2 is 0x0d, of a control character" },
         { "a\x7f", "byte 2 is 0x7f" },
         { "ab\xc2\x9f", "byte 3 is 0xc2, of a control character" },
         { "\xc3", "byte 1 is 0xc3, which is no UTF-8" },

@@ -582,18 +582,42 @@ static void test_both_ways_half(void)
     }
 }
 
-/* One way measured alone, in a slot of half the lanes: the base's rate of both ways comes down with it, or the file would be none. */
+/* Ways measured alone, in a slot of half the lanes: the base's rate of both ways comes down with them, or the file would be none. Without the way back measured, it is as the way there. */
 static void test_both_ways_kept(void)
 {
-    struct fitted fitted;
-    struct points points = { 0 };
-    add_copies(&points, COPY_H2D, 9e-6, 12e9, 0, false);
-    add_copies(&points, COPY_D2H, 9e-6, 13e9, 0, false);
-    if (fit(&fitted, &points)) {
-        near(&fitted, "links.pcie.both_GBps", 25, 1e-4);
-        EXPECT(strstr(fitted.report.missing.text, "both_GBps, which only came as near") != NULL);
+    for (int back = 0; back < 2; back++) {
+        struct fitted fitted;
+        struct points points = { 0 };
+        add_copies(&points, COPY_H2D, 9e-6, 12e9, 0, false);
+        if (back == 1) {
+            add_copies(&points, COPY_D2H, 9e-6, 13e9, 0, false);
+        }
+        if (fit_on(&fitted, "box-8x-l40s", &points)) { /* has no back_GBps */
+            near(&fitted, "links.pcie.both_GBps", 24 + back, 1e-4);
+            EXPECT(strstr(fitted.report.missing.text, "both_GBps, which only came as near") != NULL);
+        }
+        fitted_free(&fitted);
+        points_free(&points);
     }
-    fitted_free(&fitted);
+}
+
+/* No copies measured: a base's rate of both ways stays to the last digit, where it is all that the link could carry, too. */
+static void test_both_ways_untouched(void)
+{
+    struct draft *draft;
+    struct points points = { 0 };
+    struct fit_report report;
+    struct error error = { 0 };
+    EXPECT_INT(draft_new(&draft, "full", BASE, &error), STATUS_OK);
+    double sum = draft_get(draft, "links.pcie.GBps", NAN) + draft_get(draft, "links.pcie.back_GBps", NAN);
+    draft_number(draft, "links.pcie.both_GBps", sum, 0, "test", false);
+    const struct point storage = { .kind = POINT_STORAGE, .way = COPY_READ, .at_once = 1, .bytes = 1e9, .seconds = 1 };
+    EXPECT_INT(points_add(&points, &storage, &error), STATUS_OK);
+    EXPECT_INT(fit_points(draft, &points, &report, &error), STATUS_OK);
+    EXPECT_REAL(draft_get(draft, "links.pcie.both_GBps", NAN), sum, 0);
+    EXPECT(strstr(report.missing.text, "copies both ways at once: none: the links' both_GBps\n") != NULL);
+    fit_report_free(&report);
+    draft_free(draft);
     points_free(&points);
 }
 
@@ -659,10 +683,10 @@ static void test_refusals(void)
 }
 
 static const struct test_case CASES[] = {
-    TEST(test_exact),           TEST(test_noisy),          TEST(test_coverage),       TEST(test_gemm_coverage),
-    TEST(test_doubt),           TEST(test_curves),         TEST(test_host),           TEST(test_on_host),
-    TEST(test_both_ways_full),  TEST(test_both_ways_half), TEST(test_both_ways_kept), TEST(test_refusals),
-    TEST(test_board_from_rest),
+    TEST(test_exact),          TEST(test_noisy),           TEST(test_coverage),       TEST(test_gemm_coverage),
+    TEST(test_doubt),          TEST(test_curves),          TEST(test_host),           TEST(test_on_host),
+    TEST(test_both_ways_full), TEST(test_both_ways_half),  TEST(test_both_ways_kept), TEST(test_both_ways_untouched),
+    TEST(test_refusals),       TEST(test_board_from_rest),
 };
 
 int main(int argc, char **argv)

@@ -8,6 +8,11 @@
 # the schedule gives. A peak that differs because two queues race (sim/ir/peak_range.h) is told, and is no failure. Environment: LIMIT (10), STEPS (9), SECONDS_TO_MEASURE
 # (60), MEMWALL_BINARY (build/memwall).
 set -euo pipefail
+if [ "${1:-}" = --table ]; then
+    table=$(realpath -e "${2:?a folder, please}")
+else
+    machine=${1:+$(realpath -e "$1")}
+fi
 cd "$(dirname "$0")/.."
 limit=${LIMIT:-10}
 bad=0
@@ -37,9 +42,9 @@ row() { # name, file: false when it breaks a limit
                  exit !(100 * step <= limit && 100 * op <= limit && peaks != "impossible") }'
 }
 
-if [ "${1:-}" = --table ]; then
+if [ -n "${table:-}" ]; then
     head_row "${STEPS:-9}"
-    for file in "$2"/*.json; do
+    for file in "$table"/*.json; do
         row "$(basename "$file" .json)" "$file" || bad=1
     done
     exit "$bad"
@@ -48,7 +53,6 @@ fi
 memwall=${MEMWALL_BINARY:-build/memwall}
 out=build/host_check
 mkdir -p "$out"
-machine=${1:-}
 if [ -z "$machine" ]; then
     machine=$out/machine.json
     "$memwall" calibrate --executor host --out "$machine" --name this-computer --seconds "${SECONDS_TO_MEASURE:-60}" --fresh >"$out/calibration.txt"

@@ -66,8 +66,7 @@ static struct kernel attention_of_key(const char *key, enum kernel_class kernel_
     };
 }
 
-static const double WARM_LAUNCHES = 25, LAUNCHES = 100; /* of each shape, in the measuring tool */
-static const double USUAL_SHARE = 0.5;                  /* of the peak that products are taken to reach */
+static const double USUAL_SHARE = 0.5; /* of the peak that products are taken to reach */
 
 /* Vocabularies of the models measured, before each is padded to a multiple of 128 for each of up to 8 parts. */
 static const double VOCABULARIES[] = { 128256, 102400, 129280 };
@@ -107,9 +106,10 @@ static void find_loads(struct kernel_row *rows, size_t count, double peak_flops)
         sorted = sorted > 1 ? sorted - 1 : sorted_rows(rows, i, count);
         bool begins = was_sorted != (sorted > 0) || (sorted == 0 && was_head && !head);
         before_s = begins ? 0 : before_s;
-        double own_s = LAUNCHES * rows[i].kernel.flops / (USUAL_SHARE * peak_flops);
-        rows[i].load = (struct kernel_load){ before_s + own_s * WARM_LAUNCHES / LAUNCHES, before_s + own_s };
-        before_s += own_s;
+        double launch_s = rows[i].kernel.flops / (USUAL_SHARE * peak_flops);
+        rows[i].load = (struct kernel_load){ before_s + KERNEL_ROWS_WARM_LAUNCHES * launch_s,
+                                             before_s + KERNEL_ROWS_LAUNCHES * launch_s };
+        before_s = rows[i].load.to_s;
         was_head = head;
     }
 }

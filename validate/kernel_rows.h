@@ -21,6 +21,9 @@ enum { KERNEL_ROW_KEY_BYTES = 160 };
 /* The gap between back-to-back launches of this table's machines: latency.kernel_gap_us of the shipped ones (facts/hardware.md C.5: 1 to 2 us). */
 #define KERNEL_ROWS_LAUNCH_GAP_S 1.5e-6
 
+/* Of each shape, in the measuring tool: those to warm up, and all. */
+enum { KERNEL_ROWS_WARM_LAUNCHES = 25, KERNEL_ROWS_LAUNCHES = 100 };
+
 struct kernel_row {
     struct kernel kernel;
     double measured_s;

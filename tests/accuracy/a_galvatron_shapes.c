@@ -5,9 +5,7 @@
  *   forward  on the shipped dgx-a100-40gb, with the cast of FSDP; of version 1 in fp32 on its titan-rtx-8-galvatron, ms a sample at 8 samples (its batch is not recorded)
  *
  * Galvatron's T5 keeps the input of its activation (16 MiB more a layer than ReLU needs: taken as GELU) and has flash attention (no s x s tensors); its Swin is Hugging Face's. */
-#include "sim/base/units.h"
-#include "strategies/planners/oracle_pieces.h"
-#include "galvatron_golden.h"
+#include "galvatron_profiles.h"
 
 struct sum {
     double off, bias, worst;
@@ -27,8 +25,7 @@ static void add(struct sum *sum, const char *what, double measured, double predi
 
 static void print_sum(const char *what, const struct sum *sum)
 {
-    printf("%-54s %4u rows  mean error %5.2f %%  bias %+6.2f %%  worst %6.2f %%  shown, not judged\n", what, sum->count,
-           100 * sum->off / sum->count, 100 * sum->bias / sum->count, 100 * fabs(sum->worst));
+    profile_summary(what, sum->count, sum->off / sum->count, sum->bias / sum->count, sum->worst, 0);
 }
 
 static struct json_document *open_profile(const char *name, struct json *root)
@@ -79,8 +76,6 @@ static void make_3b(struct model *m)
     m->ffn = 16384;
     m->activation = MODEL_GELU;
 }
-
-#define UNFUSED "{\"base\":\"pytorch-eager\",\"kernels\":{\"flash_attention\":false}}"
 
 /* A kind of layer in a file: how its name in the keys differs from the runs with the fewest layers, and which variant it is. */
 struct kind {

@@ -75,7 +75,6 @@ static const struct printed PRINTED[] = {
     { "superpod-a100-40gb",
       { [DEEPSPEED_2] = { 15, 20, 20, 30 },
         [DEEPSPEED_2_LEAN] = { 15, 20, 20, 30 },
-
         [DEEPSPEED_3] = { 15, 20, 20, 30 },
         [PATRICKSTAR] = { 50, 50, 60, 68 },
         [PATRICKSTAR_RULE] = { 50, 50, 60, 68 } } },

@@ -9,10 +9,8 @@
 #include "sim/base/units.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
-#include "sim/plan/plan_order.h"
 #include "sim/plan/scenario.h"
 #include "sim/report/result.h"
-#include "strategies/registry.h"
 
 struct simulated {
     bool ran;

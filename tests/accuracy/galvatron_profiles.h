@@ -1,7 +1,7 @@
-/* What Galvatron's profilers measured (shared data galvatron2/model_profiles; facts/galvatron-bmw.md E): the files, and what the code of their day ran. Shared by a_galvatron_profiles (layer times) and
- * a_galvatron_memory (memory triples).
+/* What Galvatron's profilers measured (shared data galvatron2/model_profiles; facts/galvatron-bmw.md E): the files, and what the code of their day ran. Shared by a_galvatron_profiles (layer times),
+ * a_galvatron_memory (memory triples) and a_galvatron_shapes (T5 and Swin).
  *
- * Every file of a model that we have a graph of is here; T5, Swin, experts, and the files of a half of a layer are not. Numbers that stand in several files (they were carried along with the
+ * Every file of a model that we have a graph of is here; experts and the files of a half of a layer are not. Numbers that stand in several files (they were carried along with the
  * repository) are one measurement and count once.
  *
  * What ran is told by the folder and the date of a file, as the imports of that code say (PKU-DAIR/Hetu-Galvatron, AFDWang/Hetu-Galvatron: galvatron/models/<folder>/, core/tensor_parallel/transformer.py):

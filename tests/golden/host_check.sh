@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # The table and the verdict of validate/host_check.sh, from results as `memwall validate --json` prints them. usage: host_check.sh BINARY
 . "$(dirname "$0")/command.bash"
-check="$here/../../validate/host_check.sh"
+check=$(realpath "$here/../../validate/host_check.sh")
 "$binary" validate "$here/../../validate/scenarios/resident.json" --executor sim --json >"$folder/self.json" || exit 1
 
 verdict() { # expected exit, the row's pattern, sed commands that change the result
     mkdir -p "$folder/one"
     sed -e "$3" "$folder/self.json" >"$folder/one/it.json"
-    bash "$check" --table "$folder/one" >"$folder/out" 2>"$folder/err"
+    (cd "$folder" && bash "$check" --table one) >"$folder/out" 2>"$folder/err"
     [ $? = "$1" ]
     expect "exit $1: $3" $?
     holds "$2"

@@ -11,7 +11,6 @@
 #include "sim/base/check.h"
 #include "sim/base/file.h"
 #include "sim/base/json.h"
-#include "sim/base/json_scan.h"
 #include "sim/base/json_write.h"
 #include "sim/base/printable.h"
 #include "validate/calibrate/draft_path.h"
@@ -149,7 +148,7 @@ enum status draft_check_name(const char *name, struct error *error)
     for (size_t at = 0; at < length;) {
         const unsigned char *byte = (const unsigned char *)name + at;
         unsigned bytes = *byte < 0x80 ? 1 : utf8_bytes(name, length, at);
-        bool control = *byte < 0x20 || is_control(name + at);
+        bool control = *byte < 0x20 || is_control(name + at); /* tab and line ends, too */
         if (bytes == 0 || control) {
             return error_set(error, STATUS_BAD_INPUT,
                              "a machine's name must be UTF-8 text without control characters; its byte %zu is 0x%02x%s",

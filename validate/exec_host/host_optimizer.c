@@ -1,4 +1,3 @@
-#include "validate/exec_host/host_cores.h"
 #include "validate/exec_host/host_optimizer.h"
 
 #include <math.h>
@@ -6,6 +5,7 @@
 #include <stdlib.h>
 
 #include "sim/base/check.h"
+#include "validate/exec_host/host_cores.h"
 #include "validate/exec_host/host_floats.h"
 
 enum { CANCEL_FLOATS = 1 << 18 /* between two looks at the flag */ };

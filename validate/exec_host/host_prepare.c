@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "sim/base/check.h"
-#include "validate/exec_host/host_cores.h"
 #include "validate/exec_host/host_attention.h"
+#include "validate/exec_host/host_cores.h"
 #include "validate/exec_host/host_kernels.h"
 #include "validate/exec_host/host_run.h"
 

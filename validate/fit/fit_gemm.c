@@ -10,8 +10,8 @@
  *   tn, nt factors   only with enough points of that layout and of the others
  *   floor_s          only with launches within four times the usual floor
  * and at most one constant for every three points, in the order of ORDER.
- * Points tell what load since rest they were timed at; of those that do not, it is taken to be that of a usual benchmark, USUAL_WARM launches to warm up and USUAL_LAUNCHES
- * in all from rest (facts of SimuMax's, validate/kernel_rows.h).
+ * Points tell what load since rest they were timed at; of those that do not, it is taken to be that of a usual benchmark: as many launches from rest to warm up and
+ * in all as SimuMax's tool makes (validate/kernel_rows.h).
  * A constant that stays about as uncertain as its prior is put back to what the draft has (else to the usual value), and the rest is fitted again. */
 #include <math.h>
 #include <stdio.h>
@@ -22,11 +22,11 @@
 #include "sim/engine/kernel_cost.h"
 #include "validate/fit/fit_internal.h"
 #include "validate/fit/least_squares.h"
+#include "validate/kernel_rows.h"
 
 enum { PLATEAUS_MAX = LSQ_CONSTANTS_MAX - GEMM_CONSTANT_COUNT, STARTS = 8 };
-static const double UNLEARNED = 0.7; /* certainty above which a constant was not told */
-static const double LONG_LOAD = 4;   /* in boost_s */
-static const double USUAL_WARM = 25, USUAL_LAUNCHES = 100;
+static const double UNLEARNED = 0.7;  /* certainty above which a constant was not told */
+static const double LONG_LOAD = 4;    /* in boost_s */
 static const double SHORT_LAUNCH = 4; /* in usual floors */
 enum { POINTS_A_CONSTANT = 3 };
 
@@ -114,7 +114,7 @@ static void gemms_set(void *context, const double *values)
 
 static struct kernel_load usual_load(double alone_s)
 {
-    return (struct kernel_load){ USUAL_WARM * alone_s, USUAL_LAUNCHES * alone_s };
+    return (struct kernel_load){ KERNEL_ROWS_WARM_LAUNCHES * alone_s, KERNEL_ROWS_LAUNCHES * alone_s };
 }
 
 double fit_kernel_s(const struct machine_gpu *gpu, const struct point *point)

@@ -236,6 +236,11 @@ static enum status fit_one_direction(struct fitter *fitter, struct host_links *l
     }
     links->rates[way == COPY_D2H] = constants.rate;
     links->rate_errors[way == COPY_D2H] = constants.rate_error;
+    if (way == COPY_H2D &&
+        !(entry_get(fitter, &links->entries, "back_GBps") > 0)) { /* a machine's way back is then the same */
+        links->rates[1] = constants.rate;
+        links->rate_errors[1] = constants.rate_error;
+    }
     settle_entries(fitter, &links->entries, way == COPY_H2D ? "GBps" : "back_GBps", 1e-9 * constants.rate,
                    1e-9 * constants.rate_error, &set);
     if (way == COPY_H2D && constants.latency_known) {
@@ -275,19 +280,20 @@ static enum status both_ways_rate(const struct fitter *fitter, const struct host
         1e-9 * constants->rate, copy_way_word(faster ? COPY_D2H : COPY_H2D), 1e-9 * links->rates[faster], set->count);
 }
 
-/* No copies both ways: what the draft says of them stands, as far as the rates found for one way allow. */
+/* No copies both ways: what the draft says of them stands, as far as the numbers it has for one way now allow. */
 static void keep_both_directions(struct fitter *fitter, const struct host_links *links)
 {
-    double said = 1e9 * entry_get(fitter, &links->entries, "both_GBps");
-    double most = (1 - WITHIN) * (links->rates[0] + links->rates[1]);
-    double least = (1 + WITHIN) * fmax(links->rates[0], links->rates[1]);
-    double nearest = fmin(most, fmax(least, said));
+    double said = entry_get(fitter, &links->entries, "both_GBps"), there = entry_get(fitter, &links->entries, "GBps");
+    double back = entry_get(fitter, &links->entries, "back_GBps");
+    back = back > 0 ? back : there;
+    bool stands = !(said > 0) || (said >= fmax(there, back) && said <= there + back);
     fit_missing(fitter, "copies both ways at once: none: the links' both_GBps%s",
-                said > 0 && (said > most || said < least) ? ", which only came as near as one way alone allows" : "");
-    for (uint32_t i = 0; said > 0 && nearest != said && i < links->entries.count; i++) {
+                stands ? "" : ", which only came as near as one way alone allows");
+    double nearest = said > there + back ? (1 - WITHIN) * (there + back) : (1 + WITHIN) * fmax(there, back);
+    for (uint32_t i = 0; !stands && i < links->entries.count; i++) {
         char path[64];
         (void)snprintf(path, sizeof path, "links.%u.both_GBps", links->entries.indices[i]);
-        draft_number(fitter->draft, path, 1e-9 * nearest, 0, "between the rates of one way and their sum", true);
+        draft_number(fitter->draft, path, nearest, 0, "between the rates of one way and their sum", true);
     }
 }
 
