@@ -116,7 +116,7 @@ static void cast_weights(struct lowering *l, const struct lower_pass *pass, uint
     if (repeated && pass->kind == LOWER_FORWARD) {
         *release = cast;
     } else {
-        l->rank->activations[(size_t)layer->index * l->micro_batches + pass->micro_batch].cast = cast;
+        l->rank->activations[(size_t)layer->index * l->rank->slots + lowering_slot(l, pass->micro_batch)].cast = cast;
     }
 }
 

@@ -2,14 +2,15 @@
  *
  * Exchanges: a send and the receive that the same rank posts next, with the same peer, which does the same the other way round. Megatron's 1F1B batches them
  * (send_forward_recv_backward and its mirror, batch_isend_irecv) and goes on when both are done; so what the send empties is free before the next pass begins, whatever of
- * the two ends first. Both sides start at one moment, so waiting for the pair cannot close a cycle that waiting for the receive does not. Stages with replicas of their own batch nothing and wait for no send: a rank's peers change there.
+ * the two ends first. Both sides start at one moment, so waiting for the pair cannot close a cycle that waiting for the receive does not. Stages with replicas of their own do so
+ * towards a stage of as many; where numbers differ a rank's peer changes from message to message, and nothing is batched.
  *
  * Lone sends (the forwards of a warm-up, the backwards at the end, all of gpipe's): Megatron's _communicate (core/pipeline_parallel/p2p_communication.py) waits for every request it has posted before it
- * returns, whatever the direction; the next receive is posted after that. So it is here with one chunk a stage and an undivided backward, as long as no stages then wait for each other in a circle: a walk
- * through the order, step by step, tells. Our choices: with several chunks a send goes on by itself (Megatron batches it with a receive that is used passes later), as in orders with weight passes, whose authors send asynchronously. */
+ * returns, whatever the direction; the next receive is posted after that. So it is here with one chunk a stage and an undivided backward, as long as all stages have as many replicas and none
+ * then wait for each other in a circle: a walk through the order, step by step, tells. Our choices: with several chunks a send goes on by itself (Megatron batches it with a receive that is used passes later), as in orders with weight passes, whose authors send asynchronously. */
 #include "sim/plan/lower_internal.h"
 
-/* A step of some stage. */
+/* A step of some stage, with the number that its replica gives the micro-batch (lowering_slot): where stages have as many replicas, the same one on both sides. */
 struct place {
     uint32_t stage;
     struct order_step step;
@@ -35,13 +36,13 @@ static bool neighbour(const struct lowering *l, uint32_t stage, const struct ord
     return true;
 }
 
-static size_t step_index(const struct lowering *l, const struct order_step *step)
+static size_t step_index(const struct lowering *l, uint32_t stage, const struct order_step *step)
 {
     size_t kind = step->kind == STEP_FORWARD ? 0 : 1;
-    return (kind * l->virtual_stages + step->chunk) * l->order_request.micro_batches + step->micro_batch;
+    return (kind * l->virtual_stages + step->chunk) * order_share(&l->order_request, stage) + step->micro_batch;
 }
 
-/* A stage's order: made at first use. NULL when memory is out. */
+/* A stage's order, in its replicas' own numbers: made at first use. NULL when memory is out. */
 static const struct stage_order *order_of(struct lowering *l, uint32_t stage)
 {
     const struct pipeline_order *order = l->request->order;
@@ -49,8 +50,11 @@ static const struct stage_order *order_of(struct lowering *l, uint32_t stage)
     if (known->positions != NULL) {
         return known;
     }
-    struct order_step *steps = arena_array(&l->arena, struct order_step, order_step_count(order, &l->order_request));
-    uint32_t *at = arena_array(&l->arena, uint32_t, (size_t)2 * l->virtual_stages * l->order_request.micro_batches);
+    uint32_t replicas = order_replicas(&l->order_request, stage);
+    struct order_step *steps =
+        arena_array(&l->arena, struct order_step, order_step_count(order, &l->order_request) / replicas);
+    uint32_t *at =
+        arena_array(&l->arena, uint32_t, (size_t)2 * l->virtual_stages * order_share(&l->order_request, stage));
     if (steps == NULL || at == NULL) {
         lower_fail(l, STATUS_NO_MEMORY, "out of memory for the pipeline order");
         return NULL;
@@ -58,7 +62,7 @@ static const struct stage_order *order_of(struct lowering *l, uint32_t stage)
     uint32_t count = order->build(&l->order_request, stage, steps);
     for (uint32_t i = 0; i < count; i++) {
         if (steps[i].kind != STEP_BACKWARD_WEIGHT) {
-            at[step_index(l, &steps[i])] = i;
+            at[step_index(l, stage, &steps[i])] = i;
         }
     }
     *known = (struct stage_order){ .steps = steps, .positions = at, .count = count };
@@ -69,17 +73,20 @@ static bool exchanges(struct lowering *l, uint32_t stage, const struct order_ste
 {
     struct place taker, giver;
     if (!neighbour(l, stage, step, +1, &taker) || !neighbour(l, stage, next, -1, &giver) || taker.stage == stage ||
-        taker.stage != giver.stage) {
+        taker.stage != giver.stage || lowering_replicas(l, taker.stage) != lowering_replicas(l, stage)) {
         return false;
     }
     const struct stage_order *order = order_of(l, taker.stage);
-    return order != NULL &&
-           order->positions[step_index(l, &giver.step)] + 1 == order->positions[step_index(l, &taker.step)];
+    return order != NULL && order->positions[step_index(l, taker.stage, &giver.step)] + 1 ==
+                                order->positions[step_index(l, taker.stage, &taker.step)];
 }
 
 bool lowering_exchanges(struct lowering *l, const struct order_step *step, const struct order_step *next)
 {
-    return !l->unequal && !l->request->software->overlap_pipeline && exchanges(l, l->rank->stage, step, next);
+    struct order_step own = *step, own_next = *next;
+    own.micro_batch = (uint32_t)lowering_slot(l, own.micro_batch);
+    own_next.micro_batch = (uint32_t)lowering_slot(l, own_next.micro_batch);
+    return !l->request->software->overlap_pipeline && exchanges(l, l->rank->stage, &own, &own_next);
 }
 
 /* How far a stage has come in the walk: `done` steps, and whether what the last of them sent is there. Then it has posted what it receives next. */
@@ -100,7 +107,7 @@ static bool advance(struct lowering *l, struct progress *all, uint32_t stage)
             bool batched = at->done < own->count && exchanges(l, stage, last, last + 1);
             if (!batched && neighbour(l, stage, last, +1, &place) && place.stage != stage) {
                 other = order_of(l, place.stage);
-                uint32_t wanted = other == NULL ? 0 : other->positions[step_index(l, &place.step)];
+                uint32_t wanted = other == NULL ? 0 : other->positions[step_index(l, place.stage, &place.step)];
                 const struct progress *taker = &all[place.stage];
                 if (other == NULL || !(taker->done > wanted || (taker->done == wanted && taker->settled))) {
                     return any;
@@ -110,7 +117,8 @@ static bool advance(struct lowering *l, struct progress *all, uint32_t stage)
         } else if (at->done < own->count) {
             if (neighbour(l, stage, &own->steps[at->done], -1, &place) && place.stage != stage) {
                 other = order_of(l, place.stage);
-                if (other == NULL || all[place.stage].done <= other->positions[step_index(l, &place.step)]) {
+                if (other == NULL ||
+                    all[place.stage].done <= other->positions[step_index(l, place.stage, &place.step)]) {
                     return any;
                 }
             }
@@ -146,12 +154,23 @@ static bool ends(struct lowering *l)
     return all_done;
 }
 
+static bool equally_many(const struct lowering *l)
+{
+    for (uint32_t s = 1; s < l->stages; s++) {
+        if (lowering_replicas(l, s) != lowering_replicas(l, 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool lowering_awaits_sends(struct lowering *l)
 {
     const struct pipeline_order *order = l->request->order;
     if (l->lone_sends == SENDS_UNKNOWN) {
-        bool may = !l->unequal && !l->request->software->overlap_pipeline && l->stages > 1 && l->virtual_stages == 1 &&
-                   order_copies(order) == 1 && !order->splits_backward && !order->asynchronous;
+        bool may = equally_many(l) && !l->request->software->overlap_pipeline && l->stages > 1 &&
+                   l->virtual_stages == 1 && order_copies(order) == 1 && !order->splits_backward &&
+                   !order->asynchronous;
         l->lone_sends = may && ends(l) ? SENDS_AWAITED : SENDS_LEFT_ALONE;
     }
     return l->lone_sends == SENDS_AWAITED;

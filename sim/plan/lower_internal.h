@@ -76,8 +76,10 @@ struct rank_state {
     bool replicated, gathers;    /* some layer has replicas; ... of ZeRO 2 or 3 */
     struct work_item *(*merged_items)[TEMPLATE_COUNT]; /* per chunk: whole-chunk passes, made at first use */
     uint32_t (*merged_works)[TEMPLATE_COUNT];
-    struct activation *activations; /* [layer_count * micro_batches] */
-    uint32_t *boundary_in;          /* received activations [virtual_stages * micro_batches] */
+    uint32_t replicas_dealt;        /* of the stage, among which micro-batches are dealt; 1: it runs all of them */
+    uint32_t slots;                 /* micro-batches that it runs, of all steps: lowering_slot counts them */
+    struct activation *activations; /* [layer_count * slots] */
+    uint32_t *boundary_in;          /* received activations [virtual_stages * slots] */
     uint32_t *weight_passes_done;   /* per chunk: backward (or W) passes since its weights were updated */
     uint32_t *weight_passes;        /* per chunk: how many an update has */
     uint32_t updates;               /* so far: asynchronous orders */
@@ -186,6 +188,12 @@ uint32_t lowering_rank_in_stage(const struct lowering *l,
 enum status lowering_groups(struct lowering *l, struct rank_state *rank);
 uint32_t lowering_pair_group(struct lowering *l, uint32_t from_stage, uint32_t to_stage);
 uint32_t lowering_collective_match(struct lowering *l, uint32_t group, uint32_t present);
+
+/* Which of the open rank's own micro-batches one is: where micro-batches are dealt, each replica has a place for those that it runs and no others. */
+static inline size_t lowering_slot(const struct lowering *l, uint32_t micro_batch)
+{
+    return micro_batch / l->rank->replicas_dealt;
+}
 
 /* lower_template.c */
 enum status lowering_templates(struct lowering *l, struct rank_state *rank);

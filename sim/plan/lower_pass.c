@@ -27,12 +27,12 @@ static double input_bytes(const struct layer_graph *graph)
 
 static struct activation *activation_of(const struct lowering *l, const struct lower_layer *layer, uint32_t micro_batch)
 {
-    return &l->rank->activations[(size_t)layer->index * l->micro_batches + micro_batch];
+    return &l->rank->activations[(size_t)layer->index * l->rank->slots + lowering_slot(l, micro_batch)];
 }
 
 static uint32_t *boundary_of(const struct lowering *l, uint32_t chunk, uint32_t micro_batch)
 {
-    return &l->rank->boundary_in[(size_t)chunk * l->micro_batches + micro_batch];
+    return &l->rank->boundary_in[(size_t)chunk * l->rank->slots + lowering_slot(l, micro_batch)];
 }
 
 /* Is the layer's input held by a received boundary buffer rather than by its own activation? */

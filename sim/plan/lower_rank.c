@@ -309,9 +309,11 @@ static void join_alike(const struct lowering *l, struct rank_state *rank)
 
 static enum status rank_arrays(struct lowering *l, struct rank_state *rank)
 {
-    size_t activations = (size_t)rank->layer_count * l->micro_batches;
+    rank->replicas_dealt = order_replicas(&l->order_request, rank->stage);
+    rank->slots = l->micro_batches / rank->replicas_dealt; /* divides: order_check */
+    size_t activations = (size_t)rank->layer_count * rank->slots;
     rank->activations = arena_array(&l->arena, struct activation, activations);
-    rank->boundary_in = arena_array(&l->arena, uint32_t, (size_t)l->virtual_stages * l->micro_batches);
+    rank->boundary_in = arena_array(&l->arena, uint32_t, (size_t)l->virtual_stages * rank->slots);
     rank->merged_items = arena_alloc(&l->arena, l->virtual_stages, sizeof *rank->merged_items);
     rank->merged_works = arena_alloc(&l->arena, l->virtual_stages, sizeof *rank->merged_works);
     bool buckets = true;
@@ -334,7 +336,7 @@ static enum status rank_arrays(struct lowering *l, struct rank_state *rank)
     for (size_t i = 0; i < activations; i++) {
         rank->activations[i] = (struct activation){ SCHED_NONE, SCHED_NONE, SCHED_NONE, SCHED_NONE };
     }
-    clear_ids(rank->boundary_in, (size_t)l->virtual_stages * l->micro_batches);
+    clear_ids(rank->boundary_in, (size_t)l->virtual_stages * rank->slots);
     clear_ids(rank->full_gradient, rank->layer_count);
     clear_ids(rank->kept_gather, rank->layer_count);
     return STATUS_OK;

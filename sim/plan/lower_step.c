@@ -12,7 +12,7 @@ static void forward_step(struct lowering *l, uint32_t chunk, uint32_t micro_batc
     }
     if (!lowering_is_first(l, v)) {
         uint32_t received = lowering_receive(l, false, v - 1, chunk, micro_batch);
-        rank->boundary_in[(size_t)chunk * l->micro_batches + micro_batch] = received;
+        rank->boundary_in[(size_t)chunk * rank->slots + lowering_slot(l, micro_batch)] = received;
         if (received == SCHED_NONE) {
             uint32_t from = lowering_last_position(l, v - 1);
             lowering_redistribute(l, from, from + 1, chunk, micro_batch);
@@ -120,7 +120,8 @@ enum status lowering_walk(struct lowering *l)
 {
     struct rank_state *rank = l->rank;
     const struct pipeline_order *order = l->request->order;
-    struct order_step *steps = arena_array(&l->arena, struct order_step, order_step_count(order, &l->order_request));
+    struct order_step *steps =
+        arena_array(&l->arena, struct order_step, order_step_count(order, &l->order_request) / rank->replicas_dealt);
     if (steps == NULL) {
         return error_set(l->error, STATUS_NO_MEMORY, "out of memory for the pipeline order");
     }

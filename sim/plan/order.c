@@ -193,8 +193,9 @@ enum status order_verify(const struct pipeline_order *order, const struct order_
                          const struct order_step *steps, uint32_t count, struct error *error)
 {
     char text[48];
-    size_t cells = (size_t)request->micro_batches * request->virtual_stages;
-    uint8_t *done = calloc(cells, 1); /* kinds seen of each (micro-batch, chunk) */
+    uint32_t replicas = order_replicas(request, stage);
+    size_t cells = (size_t)order_share(request, stage) * request->virtual_stages;
+    uint8_t *done = calloc(cells, 1); /* kinds seen of each (micro-batch, chunk), of those that are dealt to it */
     if (done == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory verifying a pipeline order");
     }
@@ -202,13 +203,13 @@ enum status order_verify(const struct pipeline_order *order, const struct order_
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
         const struct order_step *step = &steps[i];
         if (step->kind >= kinds(order) || step->micro_batch >= request->micro_batches ||
-            step->chunk >= request->virtual_stages) {
+            step->micro_batch % replicas != request->replica || step->chunk >= request->virtual_stages) {
             status = error_set(error, STATUS_BAD_SCHEDULE,
                                "order %s, stage %u, step %u: kind %u, micro-batch %u, chunk %u is out of range",
                                order->name, stage, i, step->kind, step->micro_batch, step->chunk);
             break;
         }
-        uint8_t *cell = &done[(size_t)step->micro_batch * request->virtual_stages + step->chunk];
+        uint8_t *cell = &done[(size_t)(step->micro_batch / replicas) * request->virtual_stages + step->chunk];
         if (*cell != step->kind) {
             status = error_set(error, STATUS_BAD_SCHEDULE, "order %s, stage %u, step %u: %s %s", order->name, stage, i,
                                order_step_text(order, request, stage, step, text, sizeof text),
@@ -217,11 +218,11 @@ enum status order_verify(const struct pipeline_order *order, const struct order_
         (*cell)++;
     }
     for (size_t i = 0; i < cells && status == STATUS_OK; i++) {
-        uint32_t micro_batch = (uint32_t)(i / request->virtual_stages), chunk = (uint32_t)(i % request->virtual_stages);
+        uint32_t micro_batch = (uint32_t)(i / request->virtual_stages) * replicas + request->replica,
+                 chunk = (uint32_t)(i % request->virtual_stages);
         uint32_t first, last, virtual_stage = order_virtual_stage(order, request, stage, chunk);
         order_route(order, request, micro_batch, &first, &last);
-        bool own = micro_batch % order_replicas(request, stage) == request->replica;
-        uint32_t wanted = own && virtual_stage >= first && virtual_stage <= last ? kinds(order) : 0;
+        uint32_t wanted = virtual_stage >= first && virtual_stage <= last ? kinds(order) : 0;
         if (done[i] != wanted) {
             status = error_set(error, STATUS_BAD_SCHEDULE,
                                "order %s, stage %u: micro-batch %u of chunk %u has %u passes, %u are needed",
@@ -239,7 +240,7 @@ enum status order_steps(const struct pipeline_order *order, const struct order_r
     uint32_t replicas = order_replicas(request, stage);
     CHECK(request->replica < replicas);
     *count = order->build(request, stage, steps);
-    CHECK(*count <= order_step_count(order, request));
+    CHECK(*count <= order_step_count(order, request) / replicas);
     for (uint32_t i = 0; i < *count; i++) {
         steps[i].micro_batch = steps[i].micro_batch * replicas + request->replica;
     }

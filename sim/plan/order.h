@@ -84,7 +84,7 @@ enum status order_steps(const struct pipeline_order *order, const struct order_r
 uint32_t order_replicas(const struct order_request *request, uint32_t stage);
 uint32_t order_share(const struct order_request *request, uint32_t stage);
 uint32_t order_warm_up(const struct order_request *request, uint32_t stage);
-/* micro_batches * virtual_stages * (splits ? 3 : 2), divided by the model replicas (rounded up). */
+/* micro_batches * virtual_stages * (splits ? 3 : 2), divided by the model replicas (rounded up): of all replicas of a stage together. */
 uint32_t order_step_count(const struct pipeline_order *order, const struct order_request *request);
 uint32_t order_virtual_stage(const struct pipeline_order *order, const struct order_request *request, uint32_t stage,
                              uint32_t chunk);
