@@ -4,6 +4,8 @@
  * The period. With all passes of a stage alike, replica and micro-batch number may be forgotten: F_s before F_{s+1} and B_{s+1} before B_s of the same micro-batch, F_s(i) before B_s(i - w_s r_s), B_s(i) before
  * F_s(i + (w_s + 1) r_s), where w_s is the warm-up. Its simple cycles are a replica's own (C_s a micro-batch of r_s) and, for s < t, forwards s to t and backwards t to s, which gain (w_s + 1) r_s - w_t r_t
  * micro-batches in sum of C_k. The steady period of a micro-batch is the largest ratio of them. */
+#include <sys/resource.h>
+
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 #include "sim/plan/bare_pipeline.h"
@@ -312,6 +314,81 @@ static void test_equal_replicas(void)
         run_free(&dealt);
         run_free(&cut);
     }
+}
+
+/* The same on a stack whose sends and receives are batched and waited for (lower_exchange.c): a replica's peer never changes, so they are here as well. Each pass of each replica starts and ends when it does in
+ * the two pipelines, in every order and way of sharing. */
+static void test_equal_replicas_exchange(void)
+{
+    static const struct {
+        const char *order, *sharing;
+    } cases[] = { { "gpipe", "deal" }, { "1f1b", "deal" }, { "pipedream", "deal" }, { "pipedream-2bw", "deal" },
+                  { "gpipe", "cut" },  { "1f1b", "cut" },  { "dapple-pb", "cut" },  { "zb-h1", "cut" } };
+    const char *rest = "\"plan\":{\"stage_layers\":[3,2,2]},\"fold\":false}";
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct run plain, own;
+        run_format(&plain,
+                   HEAD "\"training\":{\"micro_batch\":2,\"global_batch\":32},\"parallel\":{\"pipeline\":3,\"data\":2,"
+                        "\"pipeline_order\":\"%s\"},%s",
+                   "false", "megatron", 6, cases[i].order, rest);
+        run_format(&own,
+                   HEAD
+                   "\"training\":{\"micro_batch\":%u,\"global_batch\":32},\"parallel\":{\"stage_replicas\":[2,2,2],"
+                   "\"pipeline_order\":\"%s\",\"replica_sharing\":\"%s\"},%s",
+                   "false", "megatron", 6, strcmp(cases[i].sharing, "cut") == 0 ? 4 : 2, cases[i].order,
+                   cases[i].sharing, rest);
+        struct passes p = passes_of(&plain), o = passes_of(&own);
+        printf("  %s, %s: passes of %.6g s, of two pipelines %.6g s\n", cases[i].order, cases[i].sharing,
+               s_from_ps(o.last_ps - o.first_ps), s_from_ps(p.last_ps - p.first_ps));
+        EXPECT_INT(o.last_ps - o.first_ps, p.last_ps - p.first_ps);
+        for (uint32_t device = 0; device < 6; device++) {
+            EXPECT_INT(peak_of(&own, device), peak_of(&plain, device));
+        }
+        run_free(&plain);
+        run_free(&own);
+    }
+}
+
+static uint64_t most_resident_bytes(void)
+{
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+    return (uint64_t)usage.ru_maxrss * 1024;
+}
+
+/* 2,048 replicas of both stages, one micro-batch each: lowering takes less memory than a place for every micro-batch on every replica would alone (one number each for the 7 layers' activations, where four are kept): what each of
+ * them never runs takes no room there. */
+static void test_many_replicas(void)
+{
+    enum { REPLICAS = 2048 };
+    const uint64_t before = most_resident_bytes(), places = (uint64_t)REPLICAS * REPLICAS * 7 * 4 * sizeof(uint32_t);
+    struct run run = { 0 };
+    struct json_document *document = NULL;
+    struct json root;
+    char text[2048];
+    snprintf(
+        text, sizeof text,
+        HEAD
+        "\"nodes\":%d,\"training\":{\"micro_batch\":1,\"global_batch\":%d},\"parallel\":{\"stage_replicas\":[%d,%d],"
+        "\"replica_sharing\":\"deal\"},\"plan\":{\"stage_layers\":[4,3]}}",
+        "false", "megatron", 2 * REPLICAS, REPLICAS / 4, REPLICAS, REPLICAS, REPLICAS);
+    EXPECT_INT(json_parse(&document, text, strlen(text), "scenario", &run.error), STATUS_OK);
+    json_root(document, &root);
+    EXPECT_INT(scenario_from_json(&run.scenario, &root, &run.error), STATUS_OK);
+    json_free(document);
+    struct lower_request request = {
+        .model = &run.scenario.model,
+        .cluster = &run.scenario.cluster,
+        .software = &run.scenario.software,
+        .plan = &run.scenario.plan,
+    };
+    EXPECT_INT(lower_schedule(&request, &run.schedule, &run.error), STATUS_OK);
+    EXPECT_INT(run.schedule.rank_count, 2 * REPLICAS);
+    printf("  %d replicas: %.3g MB more, places for all micro-batches %.3g MB\n", REPLICAS,
+           (double)(most_resident_bytes() - before) / 1e6, (double)places / 1e6);
+    EXPECT(most_resident_bytes() - before < places);
+    schedule_free(&run.schedule);
+    scenario_free(&run.scenario);
 }
 
 /* What crosses a boundary is every micro-batch once each way, however it is shared; GPUs are numbered stage after stage; gradients are reduced over the stage's own replicas. */
@@ -672,5 +749,5 @@ static void test_too_many_peers(void)
 }
 
 TEST_MAIN(TEST(test_period), TEST(test_planner_time), TEST(test_cut_makespan), TEST(test_equal_replicas),
-          TEST(test_traffic), TEST(test_step_time), TEST(test_hash), TEST(test_planners), TEST(test_refusals),
-          TEST(test_auto), TEST(test_too_many_peers))
+          TEST(test_equal_replicas_exchange), TEST(test_many_replicas), TEST(test_traffic), TEST(test_step_time),
+          TEST(test_hash), TEST(test_planners), TEST(test_refusals), TEST(test_auto), TEST(test_too_many_peers))
