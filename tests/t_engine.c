@@ -348,6 +348,51 @@ static void test_cancel(void)
     end(&step);
 }
 
+struct watched {
+    int64_t last_ps, until_ps;
+    uint32_t instants;
+};
+
+static bool watch_until(void *context, int64_t now_ps, const struct timeline *so_far)
+{
+    struct watched *w = context;
+    EXPECT(now_ps > w->last_ps);
+    EXPECT_INT(so_far->ops[0].start_ps, 0);
+    EXPECT_INT(so_far->ops[2].start_ps, now_ps >= 20 ? 20 : 0);
+    EXPECT_INT(so_far->spaces[0].peak_bytes, now_ps >= 20 ? 60 : 0);
+    w->last_ps = now_ps;
+    w->instants++;
+    return now_ps < w->until_ps;
+}
+
+/* Every instant is seen once, with the starts and peaks until then; who has seen enough ends the run. */
+static void test_watch(void)
+{
+    for (int64_t until_ps = 30; until_ps <= 1000; until_ps += 970) {
+        struct step step;
+        struct watched watched = { .until_ps = until_ps };
+        begin(&step, 100);
+        uint32_t x = buffer(&step, 60, BUFFER_ACTIVATION, 0);
+        for (int i = 0; i < 10; i++) {
+            delay(&step, step.compute, 10);
+            if (i == 2) {
+                builder_acquire(step.b, x);
+                builder_release(step.b, x);
+            }
+        }
+        if (finish_builder(step.b, &step.schedule)) {
+            struct error error = { 0 };
+            EXPECT_INT(cost_table_build(&step.table, &step.schedule, NULL, NULL, &error), STATUS_OK);
+            const struct exec_watch watch = { watch_until, &watched };
+            const struct engine_options options = { .watch = &watch };
+            EXPECT_INT(engine_run(&step.schedule, &step.table, &options, &step.timeline, &error),
+                       until_ps == 30 ? STATUS_EXECUTION : STATUS_OK);
+            EXPECT_INT(watched.instants, until_ps == 30 ? 3 : 10);
+        }
+        end(&step);
+    }
+}
+
 static void test_executor(void)
 {
     struct step step;
@@ -407,4 +452,4 @@ static void test_start_does_not_fit(void)
 TEST_MAIN(TEST(test_order_and_dependencies), TEST(test_no_ops), TEST(test_memory_wait), TEST(test_does_not_fit),
           TEST(test_start_does_not_fit), TEST(test_parents_and_copies), TEST(test_reserved_holds_what_is_live),
           TEST(test_match_is_atomic), TEST(test_fixed_collective), TEST(test_host_waits), TEST(test_deadlock),
-          TEST(test_cancel), TEST(test_executor))
+          TEST(test_cancel), TEST(test_watch), TEST(test_executor))

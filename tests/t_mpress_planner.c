@@ -3,6 +3,8 @@
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
 #include "sim/plan/plan_moves.h"
+#include "sim/plan/plan_order.h"
+#include "strategies/planners/mpress_internal.h"
 #include "strategies/planners/plan_answer.h"
 #include "tests/test.h"
 
@@ -310,4 +312,86 @@ static void test_refusals(void)
     }
 }
 
-TEST_MAIN(TEST(test_machines), TEST(test_own_steps), TEST(test_refusals), TEST(test_invariants))
+/* Some tensor goes elsewhere. */
+static void change(const struct mpress_case *c, struct mpress_choices *choices, uint64_t *random)
+{
+    static const uint8_t activations[] = { MOVE_TO_RECOMPUTE, MOVE_TO_HOST, MOVE_TARGET_COUNT },
+                         states[] = { MOVE_TO_HOST, MOVE_TO_CPU, MOVE_TARGET_COUNT };
+    uint32_t at = 1 + (uint32_t)test_below(random, c->positions - 2);
+    bool activation = test_below(random, 3) > 0;
+    choices->of[at].target[activation ? MOVE_ACTIVATION : MOVE_OPTIMIZER] =
+        (activation ? activations : states)[test_below(random, 3)];
+}
+
+/* An iteration that ends when it is beaten says the same of who is better as one that runs to its end, from all resident and far too much on to what fits; and equal choices have equal hashes. */
+static void test_against(void)
+{
+    static const char *const orders[] = { "1f1b", "gpipe", "pipedream", "pipedream-2bw" };
+    uint64_t random = test_seed;
+    for (size_t k = 0; k < sizeof orders / sizeof orders[0]; k++) {
+        char text[1024];
+        struct error error = { 0 };
+        struct json_document *document;
+        struct json root;
+        struct scenario scenario;
+        struct arena arena = { 0 };
+        snprintf(text, sizeof text,
+                 "{\"schema\":\"memwall.scenario/"
+                 "1\",\"name\":\"a\",\"machine\":\"dgx1-v100-32gb\",\"gpus\":4,\"model\":{\"family\":"
+                 "\"gpt\",\"layers\":12,\"hidden\":2048,\"heads\":16,\"ffn\":8192,\"vocab\":5000,\"max_sequence\":1024}"
+                 ",\"training\":"
+                 "{\"micro_batch\":2,\"global_batch\":16},\"parallel\":{\"pipeline\":4,\"pipeline_order\":\"%s\"},"
+                 "\"memory_policy\":"
+                 "\"mpress\"}",
+                 orders[k]);
+        EXPECT_INT(json_parse(&document, text, strlen(text), "scenario", &error), STATUS_OK);
+        json_root(document, &root);
+        EXPECT_INT(scenario_from_json(&scenario, &root, &error), STATUS_OK);
+        json_free(document);
+        const struct pipeline_order *order = plan_order(&scenario.plan, &error);
+        uint32_t steps = plan_order_steps(order, &scenario.plan);
+        struct mpress_case c = { .scenario = &scenario,
+                                 .base = scenario.plan,
+                                 .stages = 4,
+                                 .positions = 14,
+                                 .micro_batches = 8,
+                                 .instances = 8 * steps,
+                                 .settled = steps > 1 ? (steps - 2) * 8 : 0,
+                                 .updates = order->asynchronous && !order->accumulates ? 8 : 1,
+                                 .arena = &arena };
+        struct mpress_choices best, tried;
+        struct mpress_view view, whole, against;
+        EXPECT_INT(mpress_profile(&c, &error), STATUS_OK);
+        c.budget_bytes = 0.7 * (double)c.unsaved.result.peak_bytes;
+        EXPECT_INT(mpress_choices_new(&c, &best, &arena, &error), STATUS_OK);
+        EXPECT_INT(mpress_choices_new(&c, &tried, &arena, &error), STATUS_OK);
+        EXPECT_INT(mpress_view_new(&c, &view, &error), STATUS_OK);
+        EXPECT_INT(mpress_view_new(&c, &whole, &error), STATUS_OK);
+        EXPECT_INT(mpress_view_new(&c, &against, &error), STATUS_OK);
+        EXPECT_INT(mpress_emulate(&c, &best, &view, &error), STATUS_OK);
+        int improved = 0;
+        for (int i = 0; i < 120; i++) {
+            mpress_choices_assign(&c, &tried, &best);
+            change(&c, &tried, &random);
+            struct hash a = mpress_choices_hash(&c, &best), b = mpress_choices_hash(&c, &tried);
+            bool better, same = memcmp(best.of, tried.of, c.positions * sizeof *best.of) == 0;
+            EXPECT_INT(a.a == b.a && a.b == b.b, same);
+            EXPECT_INT(mpress_emulate(&c, &tried, &whole, &error), STATUS_OK);
+            EXPECT_INT(mpress_emulate_against(&c, &tried, &view, &against, &better, &error), STATUS_OK);
+            EXPECT_INT(better, mpress_better(&whole, &view));
+            if (better) {
+                EXPECT_REAL(against.result.step_time_s, whole.result.step_time_s, 0);
+                EXPECT_REAL(against.over_bytes, whole.over_bytes, 0);
+                mpress_choices_assign(&c, &best, &tried);
+                mpress_view_assign(&c, &view, &against);
+                improved++;
+            }
+        }
+        printf("  %s: %d of 120 changes better, %.3g GB over at the end\n", orders[k], improved, view.over_bytes / 1e9);
+        EXPECT(improved > 0);
+        scenario_free(&scenario);
+        arena_free(&arena);
+    }
+}
+
+TEST_MAIN(TEST(test_machines), TEST(test_own_steps), TEST(test_refusals), TEST(test_against), TEST(test_invariants))

@@ -315,8 +315,14 @@ static inline void settle(struct engine *e)
     }
 }
 
+static enum status cancelled(const struct engine *e, struct error *error)
+{
+    return error_set(error, STATUS_EXECUTION, "cancelled after %u of %u ops", e->done, e->schedule->op_count);
+}
+
 static enum status loop(struct engine *e, struct error *error)
 {
+    const struct exec_watch *watch = e->options->watch;
     uint64_t report_at = PROGRESS_EVENTS;
     for (uint32_t r = 0; r < e->schedule->rank_count; r++) {
         host_goes_on(e, r);
@@ -332,12 +338,14 @@ static enum status loop(struct engine *e, struct error *error)
         } while (evq_next_ps(&e->queue) == next_ps);
         start_ready(e);
         settle(e);
+        if (watch != NULL && !watch->go_on(watch->context, e->now_ps, e->timeline)) {
+            return cancelled(e, error);
+        }
         if (e->timeline->event_count >= report_at) {
             report_at = e->timeline->event_count + PROGRESS_EVENTS;
             if (e->options->progress != NULL &&
                 !e->options->progress(e->options->progress_context, e->done, e->schedule->op_count)) {
-                return error_set(error, STATUS_EXECUTION, "cancelled after %u of %u ops", e->done,
-                                 e->schedule->op_count);
+                return cancelled(e, error);
             }
         }
     }

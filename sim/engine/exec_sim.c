@@ -53,6 +53,7 @@ static enum status simulate(const struct schedule *schedule, const struct exec_o
         .record_rates = options->record_rates,
         .progress = options->progress == NULL ? NULL : tell_progress,
         .progress_context = &throttle,
+        .watch = options->watch,
     };
     TRY(engine_run(schedule, table, &engine, timeline, error));
     TRY(reserved_fill(schedule, options->software, timeline->spaces, error));

@@ -13,7 +13,7 @@ enum start_class { CLASS_RECOMPUTE, CLASS_HOST, CLASS_BOTH, CLASS_DEVICES, CLASS
 struct mpress_attempt {
     const char *name;
     enum start_class class;
-    uint32_t mechanisms, emulations; /* of refinement */
+    uint32_t mechanisms, emulations; /* changes that a refinement tries */
     struct mpress_case c;            /* a copy of the profile's */
     struct arena arena;
     struct mpress_choices choices;

@@ -32,6 +32,29 @@ void mpress_choices_assign(const struct mpress_case *c, struct mpress_choices *t
     memcpy(to->place, from->place, sizeof to->place);
 }
 
+struct hash mpress_choices_hash(const struct mpress_case *c, const struct mpress_choices *choices)
+{
+    struct hash hash = hash_start();
+    for (uint32_t i = 0; i < c->positions; i++) {
+        const struct mpress_choice *choice = &choices->of[i];
+        for (int what = 0; what < MOVE_TENSOR_COUNT; what++) {
+            hash_u64(&hash, choice->target[what] | (uint64_t)choice->stripe_count[what] << 8);
+            for (uint32_t k = 0; k < choice->stripe_count[what]; k++) {
+                hash_u64(&hash, (uint64_t)choice->stripes[what][k].stage);
+                hash_double(&hash, choice->stripes[what][k].share);
+            }
+        }
+    }
+    for (uint32_t s = 0; s < c->stages; s++) {
+        hash_u64(&hash, (uint64_t)choices->place[s]);
+        for (int way = 0; way < WAY_COUNT; way++) {
+            hash_u64(&hash, (uint64_t)choices->lag[s][way]);
+            hash_u64(&hash, (uint64_t)choices->lead[s][way]);
+        }
+    }
+    return hash;
+}
+
 bool mpress_is_block(const struct mpress_case *c, uint32_t position)
 {
     return position > 0 && position + 1 < c->positions;

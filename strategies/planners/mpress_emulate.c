@@ -117,14 +117,14 @@ static void emulation_free(struct emulation *e)
 }
 
 /* Without a model of the allocator: it decides nothing here, and is asked about the answer (mpress_answer.c). The caller frees it, also after an error. */
-static enum status emulate(struct mpress_case *c, const struct mpress_choices *choices, struct emulation *e,
-                           struct error *error)
+static enum status emulate(struct mpress_case *c, const struct mpress_choices *choices, const struct exec_watch *watch,
+                           struct emulation *e, struct error *error)
 {
     struct software software = c->scenario->software;
     software.allocator = ALLOCATOR_EXACT;
     c->emulations++;
     TRY(mpress_choices_plan(c, choices, &e->plan, &e->arena, error));
-    return oracle_simulate(c->scenario, &software, &e->plan, &e->schedule, &e->timeline, error);
+    return oracle_simulate(c->scenario, &software, &e->plan, watch, &e->schedule, &e->timeline, error);
 }
 
 static void read_view(const struct mpress_case *c, const struct emulation *e, struct mpress_view *view)
@@ -139,9 +139,84 @@ enum status mpress_emulate(struct mpress_case *c, const struct mpress_choices *c
 {
     struct emulation e = { 0 };
     view->result = (struct oracle_result){ 0 };
-    enum status status = emulate(c, choices, &e, error);
+    enum status status = emulate(c, choices, NULL, &e, error);
     if (status == STATUS_OK) {
         read_view(c, &e, view);
+    }
+    emulation_free(&e);
+    return status;
+}
+
+/* ---- against the best so far ---- */
+
+enum { LOOK_EVERY = 32 }; /* instants: a look costs about what an instant does */
+
+/* What the watch of an iteration knows. */
+struct rivalry {
+    const struct mpress_case *c;
+    const struct schedule *schedule;
+    const struct mpress_view *best;
+    uint32_t instants, first,
+        last; /* ops that begin the steps between which is measured; SCHED_NONE: from 0 to the end */
+    bool beaten;
+};
+
+/* The two that timeline_step goes by, as soon as the schedule is there. */
+static void find_window(struct rivalry *r)
+{
+    const struct schedule *s = r->schedule;
+    const struct sched_rank *rank = &s->ranks[0];
+    r->first = r->last = SCHED_NONE;
+    for (uint32_t op = rank->first_op; op < rank->first_op + rank->op_count; op++) {
+        if (s->ops[op].flags & OP_FLAG_STEP) {
+            r->first = r->last;
+            r->last = op;
+        }
+    }
+}
+
+/* Peaks and the measured step only grow, so what is beyond the best now stays beyond it. Of host memory nothing is known here (its capacity is lent), which errs towards going on. */
+static bool may_be_better(void *context, int64_t now_ps, const struct timeline *so_far)
+{
+    struct rivalry *r = context;
+    if (r->instants == 0) {
+        find_window(r);
+    }
+    if (r->instants++ % LOOK_EVERY != 0) {
+        return true;
+    }
+    double over = 0, step_s = 0;
+    for (uint32_t i = 0; i < r->schedule->space_count; i++) {
+        if (r->schedule->spaces[i].kind == SPACE_DEVICE) {
+            over += fmax(0, (double)so_far->spaces[i].peak_bytes - r->c->budget_bytes);
+        }
+    }
+    if (r->first == SCHED_NONE) {
+        step_s = s_from_ps(now_ps);
+    } else if (so_far->ops[r->first].start_ps > 0) {
+        int64_t last_ps = so_far->ops[r->last].start_ps;
+        step_s = s_from_ps((last_ps > 0 ? last_ps : now_ps) - so_far->ops[r->first].start_ps);
+    }
+    r->beaten = over > r->best->over_bytes || (over == r->best->over_bytes && step_s >= r->best->result.step_time_s);
+    return !r->beaten;
+}
+
+enum status mpress_emulate_against(struct mpress_case *c, const struct mpress_choices *choices,
+                                   const struct mpress_view *best, struct mpress_view *view, bool *better,
+                                   struct error *error)
+{
+    struct emulation e = { 0 };
+    struct rivalry rivalry = { .c = c, .schedule = &e.schedule, .best = best };
+    const struct exec_watch watch = { may_be_better, &rivalry };
+    CHECK(best->result.verdict == ORACLE_RAN);
+    *better = false;
+    view->result = (struct oracle_result){ 0 };
+    enum status status = emulate(c, choices, &watch, &e, error);
+    if (status == STATUS_OK) {
+        read_view(c, &e, view);
+        *better = mpress_better(view, best);
+    } else if (rivalry.beaten) {
+        error->status = status = STATUS_OK;
     }
     emulation_free(&e);
     return status;
@@ -294,7 +369,7 @@ static enum status profile_once(struct mpress_case *c, const struct mpress_choic
                                 struct error *error)
 {
     struct emulation e = { 0 };
-    enum status status = emulate(c, choices, &e, error);
+    enum status status = emulate(c, choices, NULL, &e, error);
     if (status == STATUS_OK) {
         read_saved(c, &e.schedule, recomputed);
         if (recomputed) {

@@ -72,6 +72,8 @@ struct mpress_case {
 /* ---- mpress_choices.c ---- */
 enum status mpress_choices_new(const struct mpress_case *c, struct mpress_choices *choices, struct arena *arena,
                                struct error *error);
+/* Of what the choices say: equal choices, equal hash. */
+struct hash mpress_choices_hash(const struct mpress_case *c, const struct mpress_choices *choices);
 void mpress_choices_assign(const struct mpress_case *c, struct mpress_choices *to, const struct mpress_choices *from);
 /* The plan that carries them out; its arrays are in `arena`. */
 enum status mpress_choices_plan(const struct mpress_case *c, const struct mpress_choices *choices, struct plan *plan,
@@ -87,6 +89,10 @@ enum status mpress_emulate(struct mpress_case *c, const struct mpress_choices *c
 bool mpress_fits(const struct mpress_view *view);
 /* Fits better, or is faster. */
 bool mpress_better(const struct mpress_view *a, const struct mpress_view *b);
+/* Whether the choices are better than what `best` is of. The iteration ends as soon as they cannot be any more: `view` is theirs only when they are. */
+enum status mpress_emulate_against(struct mpress_case *c, const struct mpress_choices *choices,
+                                   const struct mpress_view *best, struct mpress_view *view, bool *better,
+                                   struct error *error);
 /* Fills layers, pass_s, cycle_s, links, unsaved from two iterations: nothing saved, and all recomputed. */
 enum status mpress_profile(struct mpress_case *c, struct error *error);
 
@@ -125,7 +131,7 @@ enum status mpress_pick_until_fits(struct mpress_case *c, struct mpress_choices 
 bool mpress_cheapest(const struct mpress_case *c, const struct mpress_choices *choices, const struct mpress_view *view,
                      const double *spare_bytes, uint32_t stage, uint32_t mechanisms, struct mpress_pick *best);
 
-/* ---- mpress_refine.c: at most `emulations` more; `choices` and `view` become those of the best ---- */
+/* ---- mpress_refine.c: at most `emulations` changes are tried; `choices` and `view` become those of the best ---- */
 enum status mpress_refine(struct mpress_case *c, struct mpress_choices *choices, struct mpress_view *view,
                           uint32_t mechanisms, uint32_t emulations, struct error *error);
 

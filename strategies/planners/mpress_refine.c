@@ -197,24 +197,40 @@ static bool apply(const struct mpress_case *c, struct mpress_choices *choices, c
 struct refinement {
     struct mpress_choices tried;
     struct mpress_view view;
-    uint64_t last; /* emulation after which it stops */
+    uint32_t tries, most;
+    struct hash
+        *known; /* [tries] choices that have been tried: of what is best now or was before, or no better than that */
 };
+
+static bool is_known(const struct refinement *r, const struct hash *hash)
+{
+    for (uint32_t i = 0; i < r->tries; i++) {
+        if (r->known[i].a == hash->a && r->known[i].b == hash->b) {
+            return true;
+        }
+    }
+    return false;
+}
 
 static enum status try_change(struct mpress_case *c, struct refinement *r, struct mpress_choices *choices,
                               struct mpress_view *view, uint32_t stage, enum change change, bool *helped,
                               struct error *error)
 {
     *helped = false;
-    if (c->emulations >= r->last) {
+    if (r->tries >= r->most) {
         return STATUS_OK;
     }
     mpress_choices_assign(c, &r->tried, choices);
     if (!apply(c, &r->tried, view, stage, change)) {
         return STATUS_OK;
     }
-    TRY(mpress_emulate(c, &r->tried, &r->view, error));
-    if (mpress_better(&r->view, view)) {
-        *helped = true;
+    const struct hash hash = mpress_choices_hash(c, &r->tried);
+    bool known = is_known(r, &hash);
+    r->known[r->tries++] = hash;
+    if (!known) {
+        TRY(mpress_emulate_against(c, &r->tried, view, &r->view, helped, error));
+    }
+    if (*helped) {
         mpress_choices_assign(c, choices, &r->tried);
         mpress_view_assign(c, view, &r->view);
     }
@@ -224,10 +240,13 @@ static enum status try_change(struct mpress_case *c, struct refinement *r, struc
 enum status mpress_refine(struct mpress_case *c, struct mpress_choices *choices, struct mpress_view *view,
                           uint32_t mechanisms, uint32_t emulations, struct error *error)
 {
-    struct refinement r = { .last = c->emulations + emulations };
+    struct refinement r = { .most = emulations, .known = arena_array(c->arena, struct hash, emulations) };
+    if (r.known == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
+    }
     TRY(mpress_choices_new(c, &r.tried, c->arena, error));
     TRY(mpress_view_new(c, &r.view, error));
-    for (bool any = true; any && c->emulations < r.last;) {
+    for (bool any = true; any && r.tries < r.most;) {
         any = false;
         for (int change = 0; change < CHANGE_COUNT; change++) {
             if ((NEEDS[change] & mechanisms) != NEEDS[change]) {

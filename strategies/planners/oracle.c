@@ -81,9 +81,10 @@ static enum status lower(const struct scenario *scenario, const struct software 
 }
 
 enum status oracle_simulate(const struct scenario *scenario, const struct software *software, const struct plan *plan,
-                            struct schedule *s, struct timeline *timeline, struct error *error)
+                            const struct exec_watch *watch, struct schedule *s, struct timeline *timeline,
+                            struct error *error)
 {
-    const struct exec_options options = { .cluster = &scenario->cluster, .software = software };
+    const struct exec_options options = { .cluster = &scenario->cluster, .software = software, .watch = watch };
     TRY(lower(scenario, software, plan, s, error));
     enum status status = exec_sim_spare(s, &options, timeline, error);
     if (status == STATUS_OK && timeline->outcome != TIMELINE_DONE) {
@@ -133,7 +134,7 @@ static void simulate(void *context, uint32_t index)
     struct timeline timeline = { 0 };
     *result = (struct oracle_result){ 0 };
     enum status status =
-        oracle_simulate(scenario, &scenario->software, batch->plans[index], &schedule, &timeline, error);
+        oracle_simulate(scenario, &scenario->software, batch->plans[index], NULL, &schedule, &timeline, error);
     if (status == STATUS_OK) {
         oracle_figures(&schedule, &timeline, result);
     } else if (is_about_plan(status)) {

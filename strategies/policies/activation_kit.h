@@ -48,9 +48,11 @@ struct activation_rank {
         [2]; /* [pass_count] while lowering: the copies that the pass waits for, to the host and to other devices */
     double budget_bytes; /* that savings may take together at any pass */
     double down_bytes_per_s, up_bytes_per_s;
-    uint32_t reach; /* passes between a trigger and its backward, at most: activation_ready */
-    bool waits;     /* compute waits for each copy down before it goes on */
-    void *own;      /* of a policy that has more to remember */
+    /* Savings that come up at the start of a pass, in order of their backwards: due[due_first[pass]] .. due[due_first[pass + 1] - 1] (activation_ready) */
+    struct activation_saving **due;
+    uint32_t *due_first; /* [pass_count + 1] */
+    bool waits;          /* compute waits for each copy down before it goes on */
+    void *own;           /* of a policy that has more to remember */
 };
 
 /* The parameter of policies that choose by a budget, first in their table. */
@@ -90,8 +92,8 @@ void activation_trigger_at_once(struct activation_rank *rank);
 
 /* begin_rank for all: the rank is put in the policy's state; the modes are those of the layers now. */
 struct activation_rank *activation_begin(struct lowering *lowering);
-/* Once all is chosen, before the first pass. */
-void activation_ready(struct activation_rank *rank);
+/* Once all is chosen, before the first pass. An error is recorded in the lowering. */
+void activation_ready(struct lowering *lowering, struct activation_rank *rank);
 /* before_pass and after_pass for all. */
 void activation_before_pass(struct lowering *lowering, const struct lower_pass *pass);
 void activation_after_pass(struct lowering *lowering, const struct lower_pass *pass);

@@ -22,14 +22,30 @@ struct activation_rank *activation_begin(struct lowering *lowering)
     return rank;
 }
 
-void activation_ready(struct activation_rank *rank)
+void activation_ready(struct lowering *lowering, struct activation_rank *rank)
 {
-    rank->reach = 0;
-    for (size_t i = 0; i < (size_t)rank->layer_count * rank->micro_batches; i++) {
-        const struct activation_saving *saving = &rank->savings[i];
-        uint32_t passes = saving->moves ? saving->backward - saving->trigger : 0;
-        rank->reach = passes > rank->reach ? passes : rank->reach;
+    uint32_t *first = arena_array(lower_arena(lowering), uint32_t, (size_t)rank->pass_count + 1);
+    uint32_t *next = arena_array(lower_arena(lowering), uint32_t, rank->pass_count);
+    rank->due = arena_array(lower_arena(lowering), struct activation_saving *, rank->pass_count);
+    if (first == NULL || next == NULL || rank->due == NULL) {
+        lower_fail(lowering, STATUS_NO_MEMORY, "out of memory for the activations of a rank");
+        return;
     }
+    for (size_t i = 0; i < (size_t)rank->layer_count * rank->micro_batches; i++) {
+        first[rank->savings[i].trigger + 1] += rank->savings[i].moves;
+    }
+    for (uint32_t p = 0; p < rank->pass_count; p++) {
+        first[p + 1] += first[p];
+        next[p] = first[p];
+    }
+    for (uint32_t p = 0; p < rank->pass_count; p++) {
+        const struct activation_pass *pass = &rank->passes[p];
+        struct activation_saving *saving = activation_saving_of(rank, pass->layer, pass->micro_batch);
+        if (pass->kind == LOWER_BACKWARD && saving->moves) {
+            rank->due[next[saving->trigger]++] = saving;
+        }
+    }
+    rank->due_first = first;
 }
 
 /* To other devices, all stripes at once; its own memory is free when the last has arrived. */
@@ -81,14 +97,9 @@ void activation_before_pass(struct lowering *lowering, const struct lower_pass *
 {
     struct activation_rank *rank = *lower_policy_state(lowering);
     struct activation_saving *own = activation_saving_of(rank, pass->layer->index, pass->micro_batch);
-    /* What comes up next is what is needed next: passes from here on in order, of those that are due. */
-    for (uint32_t p = rank->at; p < rank->pass_count && p <= rank->at + rank->reach; p++) {
-        struct activation_saving *saving =
-            activation_saving_of(rank, rank->passes[p].layer, rank->passes[p].micro_batch);
-        if (rank->passes[p].kind == LOWER_BACKWARD && saving->moves && saving->trigger <= rank->at &&
-            saving->up == SCHED_NONE) {
-            bring_up(lowering, rank, saving);
-        }
+    for (uint32_t i = 0; rank->due_first != NULL && i < rank->due_first[rank->at + 1] - rank->due_first[rank->at];
+         i++) {
+        bring_up(lowering, rank, rank->due[rank->due_first[rank->at] + i]);
     }
     lower_next_depends(lowering, rank->wait_for[0][rank->at]);
     lower_next_depends(lowering, rank->wait_for[1][rank->at]);

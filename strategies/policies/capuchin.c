@@ -84,7 +84,7 @@ static void begin_rank(struct lowering *lowering)
     if (rank != NULL) {
         choose(lowering, rank, NULL);
         activation_trigger_in_time(rank);
-        activation_ready(rank);
+        activation_ready(lowering, rank);
     }
 }
 

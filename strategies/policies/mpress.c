@@ -118,7 +118,7 @@ static void begin_rank(struct lowering *lowering)
             return;
         }
     }
-    activation_ready(rank);
+    activation_ready(lowering, rank);
 }
 
 static void gradient_ready(struct lowering *lowering, const struct lower_layer *layer, uint32_t after_op)

@@ -28,7 +28,7 @@ static void begin_rank(struct lowering *lowering)
     struct activation_rank *rank = activation_begin(lowering);
     if (rank != NULL) {
         activation_evict(rank, used_longer_ago);
-        activation_ready(rank);
+        activation_ready(lowering, rank);
     }
 }
 

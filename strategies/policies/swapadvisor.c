@@ -17,7 +17,7 @@ static void begin_rank(struct lowering *lowering)
         activation_evict(rank, needed_later);
         activation_live(rank);
         activation_trigger_at_once(rank);
-        activation_ready(rank);
+        activation_ready(lowering, rank);
     }
 }
 

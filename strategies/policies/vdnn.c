@@ -30,7 +30,7 @@ static void begin_rank(struct lowering *lowering)
             activation_move(rank, saving);
         }
     }
-    activation_ready(rank);
+    activation_ready(lowering, rank);
 }
 
 const struct memory_policy policy_vdnn = {
