@@ -114,6 +114,13 @@ static void test_settled_step(void)
     EXPECT_REAL(a.all.p90_error, 0.1, 1e-9);
     EXPECT_INT(a.worst_count, 1);
     EXPECT_INT(a.worst[0].op, 3);
+    struct strbuf text = { 0 }, csv = { 0 };
+    agreement_print(&a, &s, "", &text);
+    agreement_print_csv(&a, &s, &csv);
+    EXPECT_PART(text.text, "counted      of 3 training steps in the schedule");
+    EXPECT_PART(csv.text, "\n1,0,0,delay,forward,90,10,8,0\n2,0,0,delay,backward,20,20,0,1\n");
+    strbuf_free(&text);
+    strbuf_free(&csv);
     EXPECT(!a.op_inside[1] && a.op_inside[2] && a.op_inside[3] && !a.op_inside[4] && !a.op_inside[5]);
     agreement_free(&a);
     schedule_free(&s);
@@ -315,8 +322,8 @@ static void test_words(void)
         EXPECT_PART(text.text, "a note\n");
         EXPECT_PART(json.text, cases[i].json);
         EXPECT_PART(json.text, "\"notes\": \"a note\"");
-        EXPECT_TEXT(csv.text, "op,rank,queue,opcode,phase,simulated_us,measured_us,error\n"
-                              "0,0,0,mark,other,0,0,0\n1,0,0,delay,forward,10,10,0\n");
+        EXPECT_TEXT(csv.text, "op,rank,queue,opcode,phase,simulated_us,measured_us,error,counted\n"
+                              "0,0,0,mark,other,0,0,0,1\n1,0,0,delay,forward,10,10,0,1\n");
         struct json_document *document = NULL;
         EXPECT_INT(json_parse(&document, json.text, json.length, "test", &error), STATUS_OK);
         json_free(document);

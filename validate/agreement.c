@@ -279,6 +279,7 @@ static enum status compare(const struct agreement_collector *c, const struct tim
     }
     a->space_count = s->space_count;
     a->op_count = s->op_count;
+    a->training_steps = window.steps;
     for (uint32_t i = 0; i < s->op_count; i++) {
         a->op_simulated_s[i] = duration_s(simulated, i);
         a->op_inside[i] = begins_inside(&window, &simulated->ops[i]);

@@ -59,6 +59,7 @@ struct agreement {
     double simulated_step_s;
     double steps_s[AGREEMENT_STEPS_MAX]; /* each measured step, in the order they ran */
     uint32_t step_count;
+    uint32_t training_steps; /* that the schedule holds: more than one, and the last but one counts */
     double median_step_s, min_step_s, max_step_s;
     double spread;     /* median absolute deviation over median */
     double noise;      /* of the median, relative; see above. NaN: one step says nothing about it */

@@ -68,6 +68,13 @@ static void headline(const struct agreement *a, const struct schedule *s, struct
                       time_text(a->max_step_s, t[3], sizeof t[3]));
     }
     strbuf_char(out, '\n');
+    if (a->training_steps > 1) {
+        strbuf_printf(out,
+                      "  counted      of %u training steps in the schedule the settled one, the last but one: step and "
+                      "ops; peaks "
+                      "are of all\n",
+                      a->training_steps);
+    }
     verdict(a, out);
     strbuf_printf(out, "  ops          median error %.1f %%, nine in ten below %.1f %% (of their time, at least %s)\n",
                   100 * a->all.median_error, 100 * a->all.p90_error, time_text(a->floor_s, t[0], sizeof t[0]));
@@ -281,6 +288,7 @@ void agreement_print_json(const struct agreement *a, const struct schedule *s, c
     jw_string(&w, "executor", a->executor);
     jw_bool(&w, "emulated", a->emulated);
     jw_bool(&w, "fits", true);
+    jw_int(&w, "training_steps", a->training_steps);
     print_step(&w, a);
     print_ops(&w, a, s);
     jw_bool(&w, "memory_equal", a->memory_equal);
@@ -315,14 +323,16 @@ void agreement_print_json(const struct agreement *a, const struct schedule *s, c
 
 void agreement_print_csv(const struct agreement *a, const struct schedule *s, struct strbuf *out)
 {
-    strbuf_append(out, "op,rank,queue,opcode,phase,simulated_us,measured_us,error\n");
+    strbuf_append(out, "op,rank,queue,opcode,phase,simulated_us,measured_us,error,counted\n");
     for (uint32_t i = 0; i < a->op_count; i++) {
         const struct sched_op *op = &s->ops[i];
         char t[3][32];
         strbuf_printf(
-            out, "%u,%u,%u,%s,%s,%s,%s,%s\n", i, sched_op_rank(s, op), op->queue, opcode_word((enum opcode)op->opcode),
-            op_phase_word((enum op_phase)op->phase), text_real(1e6 * a->op_simulated_s[i], t[0], sizeof t[0]),
+            out, "%u,%u,%u,%s,%s,%s,%s,%s,%d\n", i, sched_op_rank(s, op), op->queue,
+            opcode_word((enum opcode)op->opcode), op_phase_word((enum op_phase)op->phase),
+            text_real(1e6 * a->op_simulated_s[i], t[0], sizeof t[0]),
             text_real(1e6 * a->op_measured_s[i], t[1], sizeof t[1]),
-            text_real(agreement_error(a->op_simulated_s[i], a->op_measured_s[i], a->floor_s), t[2], sizeof t[2]));
+            text_real(agreement_error(a->op_simulated_s[i], a->op_measured_s[i], a->floor_s), t[2], sizeof t[2]),
+            (int)a->op_inside[i]);
     }
 }

@@ -28,7 +28,8 @@ const struct cli_command command_validate = {
         "time is simulated: there is none in the run. Beside the peaks stands what any timing of this schedule could\n"
         "give: two peaks that differ within it tell of a race, one outside of it of a fault.\n"
         "With --out DIR it writes validation.json, ops.csv, agreement.svg and .png, trace.simulated.json.gz and\n"
-        "trace.measured.json.gz. --executor sim compares the simulator with itself.\n"
+        "trace.measured.json.gz; ops.csv and the traces hold all steps of the schedule, the column counted of ops.csv\n"
+        "is 1 for ops of the settled one. --executor sim compares the simulator with itself.\n"
         "Exit: 0 compared, whatever the error, and peaks that differ by a race; 2 the step does not fit; 3 failed, a\n"
         "measured peak that no timing gives (the comparison is printed all the same), or a step's error above "
         "--limit.\n",
