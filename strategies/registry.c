@@ -103,5 +103,11 @@ const struct memory_policy *registry_policy(const char *name, struct error *erro
         names[i] = policies[i]->name;
     }
     uint32_t index = find("memory policy", name, names, count, error);
+    if (index == count && strcmp(name, "checkmate") == 0) { /* looked for beside the other rules of its kind */
+        (void)error_set(error, STATUS_NOT_FOUND,
+                        "memory policy \"checkmate\": its choice of what to recompute is made before the step: let "
+                        "`memwall plan SCENARIO --planner checkmate --out plan.json` make it, then `memwall run "
+                        "SCENARIO --plan plan.json`");
+    }
     return index == count ? NULL : policies[index];
 }
