@@ -100,8 +100,9 @@ static inline void profile_load(struct galvatron_file *file, const struct profil
     }
 }
 
-/* Each run was told its sequence length: position tables are as long. */
-static inline void profile_scenario(struct scenario *scenario, const struct profile *profile, uint32_t sequence)
+/* Each run was told its sequence length: position tables are as long. With changes as of --set. */
+static inline void profile_scenario_with(struct scenario *scenario, const struct profile *profile, uint32_t sequence,
+                                         const char *const *sets, uint32_t set_count)
 {
     struct error error = { 0 };
     char text[1024], positions[64] = "";
@@ -112,10 +113,15 @@ static inline void profile_scenario(struct scenario *scenario, const struct prof
                    "{\"model\":{%s%s},\"machine\":\"dgx-a100-40gb\",\"gpus\":8,\"software\":%s,\"training\":{"
                    "\"sequence_length\":%u,\"global_batch\":8,\"precision\":\"bf16\"}}",
                    profile->model, positions, profile->code->software, sequence);
-    if (scenario_parse(scenario, text, "profile", NULL, 0, &error) != STATUS_OK) {
+    if (scenario_parse(scenario, text, "profile", sets, set_count, &error) != STATUS_OK) {
         TEST_FAIL_("%s", error.message);
         exit(1);
     }
+}
+
+static inline void profile_scenario(struct scenario *scenario, const struct profile *profile, uint32_t sequence)
+{
+    profile_scenario_with(scenario, profile, sequence, NULL, 0);
 }
 
 /* ---- models whose layers have several shapes ---- */
