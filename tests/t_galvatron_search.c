@@ -370,6 +370,31 @@ static void test_nothing_tried(void)
     galvatron_preset_free(&s.preset);
 }
 
+/* With the budget that a search names something fits, with a MiB less nothing. */
+static void test_smallest_budget(void)
+{
+    uint64_t seed = test_seed;
+    for (int round = 0; round < 40; round++) {
+        static const enum galvatron_variant variants[] = { GALVATRON_VARIANT_BMW, GALVATRON_VARIANT_BIOBJ,
+                                                           GALVATRON_VARIANT_BASE, GALVATRON_VARIANT_V1 };
+        struct setup s;
+        struct galvatron_result result;
+        generate(&s, &seed);
+        (void)speed_of(&s, variants[round % 4], GALVATRON_SPACE_FULL, 10, &result);
+        double needs = result.smallest_budget_mib;
+        EXPECT(!result.found && needs > 10);
+        galvatron_result_free(&result);
+        (void)speed_of(&s, variants[round % 4], GALVATRON_SPACE_FULL, needs, &result);
+        EXPECT(result.found);
+        galvatron_result_free(&result);
+        (void)speed_of(&s, variants[round % 4], GALVATRON_SPACE_FULL, needs - 1, &result);
+        EXPECT(!result.found);
+        EXPECT_REAL(result.smallest_budget_mib, needs, 1e-12);
+        galvatron_result_free(&result);
+        galvatron_preset_free(&s.preset);
+    }
+}
+
 static void test_refusals(void)
 {
     struct setup s;
@@ -410,4 +435,5 @@ static void test_refusals(void)
 }
 
 TEST_MAIN(TEST(test_shipped_rows), TEST(test_bmw_never_worse), TEST(test_formulas), TEST(test_partitions),
-          TEST(test_interrupt), TEST(test_progress), TEST(test_nothing_tried), TEST(test_refusals))
+          TEST(test_interrupt), TEST(test_progress), TEST(test_nothing_tried), TEST(test_smallest_budget),
+          TEST(test_refusals))

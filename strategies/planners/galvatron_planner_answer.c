@@ -135,6 +135,24 @@ static enum status tell_nothing_tried(struct galvatron_planning *s, const struct
                           request->batch_max > 0 ? request->batch_max : first, request->batch_step, hint);
 }
 
+/* Where even the best does not fit by simulation: no plan, and what the leanest of all would take. False: it fits, or was not simulated. */
+static bool is_too_big(const struct galvatron_planning *s, const struct galvatron_shortlist *list,
+                       struct planner_result *result)
+{
+    const struct oracle_result *best = &list->order[0]->choice.simulated;
+    if (s->preset != PRESET_MEMWALL || best->verdict != ORACLE_RAN || oracle_fits(best, list->budget_bytes)) {
+        return false;
+    }
+    double least = (double)best->peak_bytes;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct oracle_result *one = &list->entries[i].choice.simulated;
+        least = one->verdict == ORACLE_RAN ? fmin(least, (double)one->peak_bytes) : least;
+    }
+    result->found = false;
+    result->smallest_budget_bytes = least;
+    return true;
+}
+
 static enum status fill_result(struct galvatron_planning *s, struct galvatron_task *task, struct oracle *oracle,
                                struct planner_result *result, struct error *error)
 {
@@ -155,10 +173,18 @@ static enum status fill_result(struct galvatron_planning *s, struct galvatron_ta
     if (!found->found) {
         result->smallest_budget_bytes = found->smallest_budget_mib * MIB;
         return planner_reason(s->answer, result, error,
-                              "no plan fits %.6g GiB; the smallest budget that would do is %.6g GiB",
-                              result->budget_bytes / GIB, result->smallest_budget_bytes / GIB);
+                              "no plan fits %.6g GiB; the smallest budget that would do is %.6g GiB%s",
+                              result->budget_bytes / GIB, result->smallest_budget_bytes / GIB,
+                              s->preset == PRESET_MEMWALL ? ", by the cost model" : "");
     }
     TRY(galvatron_shortlist_make(s, task, oracle, &list, error));
+    if (is_too_big(s, &list, result)) {
+        return planner_reason(s->answer, result, error,
+                              "%" PRIu32
+                              " plans fit %.6g GiB by the cost model and none by the simulator; the smallest "
+                              "budget that would do is %.6g GiB",
+                              list.count, result->budget_bytes / GIB, result->smallest_budget_bytes / GIB);
+    }
     result->best = list.order[0]->choice;
     result->runners_up = arena_array(&s->answer->arena, struct planner_choice, list.kept);
     if (result->runners_up == NULL) {

@@ -106,6 +106,25 @@ static bool cut(const struct search *search, const struct galvatron_case *c, uin
     return galvatron_partition_even(c, partition);
 }
 
+/* Least budget of the partitions that are costed whatever comes: the one at hand, and with balancing both other anchors. Balancing goes on from those that fit, so with less nothing does. */
+static enum status least_needs(const struct search *search, const struct galvatron_case *c, const uint32_t *partition,
+                               struct arena *arena, double *needs_mib, struct error *error)
+{
+    *needs_mib = galvatron_case_needs_mib(c, partition);
+    if (search->rules.partition != GALVATRON_PARTITION_BIOBJECTIVE) {
+        return STATUS_OK;
+    }
+    uint32_t *other = arena_array(arena, uint32_t, c->setting.pipeline);
+    if (other == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a partition");
+    }
+    TRY(galvatron_partition_balanced(c, GALVATRON_WEIGHT_TIME, other, error));
+    *needs_mib = fmin(*needs_mib, galvatron_case_needs_mib(c, other));
+    (void)galvatron_partition_even(c, other);
+    *needs_mib = fmin(*needs_mib, galvatron_case_needs_mib(c, other));
+    return STATUS_OK;
+}
+
 static enum status search_partitions(struct search *search, struct galvatron_case *c, struct arena *arena, bool *fits,
                                      struct error *error)
 {
@@ -123,8 +142,10 @@ static enum status search_partitions(struct search *search, struct galvatron_cas
     if (!cuts) {
         return STATUS_OK;
     }
-    search->needs_mib = fmin(search->needs_mib, galvatron_case_needs_mib(c, trial.partition));
-    *fits = galvatron_case_fits(c, trial.partition);
+    double needs_mib;
+    TRY(least_needs(search, c, trial.partition, arena, &needs_mib, error));
+    search->needs_mib = fmin(search->needs_mib, needs_mib);
+    *fits = needs_mib <= (double)c->budget_mib;
     double bound = c->setting.batch / galvatron_case_bound_s(c);
     double to_beat = search->request->candidates ? search->own[galvatron_log2(c->setting.pipeline)].plan.samples_per_s
                                                  : result->best.samples_per_s;
