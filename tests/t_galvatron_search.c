@@ -293,6 +293,108 @@ static void test_interrupt(void)
     galvatron_preset_free(&s.preset);
 }
 
+struct heard {
+    unsigned calls;
+    double share, best;
+};
+
+static bool hear(void *context, const struct galvatron_progress *progress)
+{
+    struct heard *heard = context;
+    heard->calls++;
+    if (!(progress->share >= heard->share && progress->share <= 1 + 1e-9)) {
+        TEST_FAIL_("call %u: share %.17g after %.17g", heard->calls, progress->share, heard->share);
+    }
+    EXPECT(progress->best_samples_per_s >= heard->best);
+    heard->share = progress->share;
+    heard->best = progress->best_samples_per_s;
+    return true;
+}
+
+/* The share rises to the whole, whatever was left out on the way; it is not known where no batch is the largest. */
+static void test_progress(void)
+{
+    uint64_t seed = test_seed;
+    for (int round = 0; round < 8; round++) {
+        struct setup s;
+        struct galvatron_request request;
+        struct galvatron_result result;
+        struct error error = { 0 };
+        struct heard heard = { 0 };
+        generate(&s, &seed);
+        galvatron_request_init(&request, &s.source, round % 2 == 0 ? GALVATRON_VARIANT_BMW : GALVATRON_VARIANT_BASE);
+        request.budget_mib = round < 4 ? 20000 : 4000;
+        request.batch_max = 64;
+        request.micro = round % 4 < 2 ? GALVATRON_MICRO_OF_SOURCE : GALVATRON_MICRO_DIVISORS;
+        request.progress = hear;
+        request.progress_context = &heard;
+        EXPECT_INT(galvatron_search(&request, &result, &error), STATUS_OK);
+        EXPECT(heard.calls >= 3 && heard.share > 0);
+        EXPECT_REAL(heard.best, result.found ? result.best.samples_per_s : 0, 0);
+        galvatron_result_free(&result);
+        heard = (struct heard){ 0 };
+        request.batch_max = 0;
+        request.micro = GALVATRON_MICRO_OF_SOURCE;
+        request.budget_mib = 4000;
+        EXPECT_INT(galvatron_search(&request, &result, &error), STATUS_OK);
+        EXPECT_REAL(heard.share, 0, 0);
+        galvatron_result_free(&result);
+        galvatron_preset_free(&s.preset);
+    }
+}
+
+static void test_nothing_tried(void)
+{
+    struct setup s;
+    struct galvatron_request request;
+    struct galvatron_result result;
+    struct error error = { 0 };
+    table_setup(&s, "bert-huge-32");
+    galvatron_request_init(&request, &s.source, GALVATRON_VARIANT_BASE);
+    request.budget_mib = 20 * 1024;
+    request.batch_first = request.batch_max = 7; /* for 8 devices, in as many micro-batches as stages */
+    request.whole_batches = true;
+    request.micro = GALVATRON_MICRO_DIVISORS;
+    EXPECT_INT(galvatron_search(&request, &result, &error), STATUS_OK);
+    EXPECT(!result.found && result.nothing_tried && result.searches == 0);
+    galvatron_result_free(&result);
+    request.batch_max = 8;
+    request.batch_step = 1;
+    EXPECT_INT(galvatron_search(&request, &result, &error), STATUS_OK);
+    EXPECT(result.found && !result.nothing_tried);
+    galvatron_result_free(&result);
+    request.budget_mib = 1200; /* tried, and too small */
+    EXPECT_INT(galvatron_search(&request, &result, &error), STATUS_OK);
+    EXPECT(!result.found && !result.nothing_tried && result.smallest_budget_mib > 1200);
+    galvatron_result_free(&result);
+    galvatron_preset_free(&s.preset);
+}
+
+/* With the budget that a search names something fits, with a MiB less nothing. */
+static void test_smallest_budget(void)
+{
+    uint64_t seed = test_seed;
+    for (int round = 0; round < 40; round++) {
+        static const enum galvatron_variant variants[] = { GALVATRON_VARIANT_BMW, GALVATRON_VARIANT_BIOBJ,
+                                                           GALVATRON_VARIANT_BASE, GALVATRON_VARIANT_V1 };
+        struct setup s;
+        struct galvatron_result result;
+        generate(&s, &seed);
+        (void)speed_of(&s, variants[round % 4], GALVATRON_SPACE_FULL, 10, &result);
+        double needs = result.smallest_budget_mib;
+        EXPECT(!result.found && needs > 10);
+        galvatron_result_free(&result);
+        (void)speed_of(&s, variants[round % 4], GALVATRON_SPACE_FULL, needs, &result);
+        EXPECT(result.found);
+        galvatron_result_free(&result);
+        (void)speed_of(&s, variants[round % 4], GALVATRON_SPACE_FULL, needs - 1, &result);
+        EXPECT(!result.found);
+        EXPECT_REAL(result.smallest_budget_mib, needs, 1e-12);
+        galvatron_result_free(&result);
+        galvatron_preset_free(&s.preset);
+    }
+}
+
 static void test_refusals(void)
 {
     struct setup s;
@@ -307,6 +409,15 @@ static void test_refusals(void)
     request.budget_mib = 1024;
     request.batch_step = 0;
     EXPECT_INT(galvatron_search(&request, &result, &error), STATUS_BAD_INPUT);
+    request.batch_step = 8;
+    request.tensor_max = 16;
+    EXPECT_INT(galvatron_search(&request, &result, &error), STATUS_BAD_INPUT);
+    EXPECT_PART(error.message, "max_tensor is 16: there are 8 GPUs");
+    request.tensor_max = 0;
+    request.pipeline_max = 9;
+    EXPECT_INT(galvatron_search(&request, &result, &error), STATUS_BAD_INPUT);
+    EXPECT_PART(error.message, "max_pipeline is 9");
+    request.pipeline_max = 0;
     s.source.gpus = 6;
     request.batch_step = 8;
     EXPECT_INT(galvatron_search(&request, &result, &error), STATUS_BAD_INPUT);
@@ -324,4 +435,5 @@ static void test_refusals(void)
 }
 
 TEST_MAIN(TEST(test_shipped_rows), TEST(test_bmw_never_worse), TEST(test_formulas), TEST(test_partitions),
-          TEST(test_interrupt), TEST(test_refusals))
+          TEST(test_interrupt), TEST(test_progress), TEST(test_nothing_tried), TEST(test_smallest_budget),
+          TEST(test_refusals))

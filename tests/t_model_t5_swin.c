@@ -5,6 +5,7 @@
 #include "sim/model/layer.h"
 #include "sim/model/model.h"
 #include "sim/model/variant.h"
+#include "sim/plan/plan.h"
 #include "tests/test.h"
 
 static struct model library(const char *name)
@@ -334,25 +335,101 @@ static void test_refused_shapes(void)
     EXPECT_PART(error.message, "a test takes layers of one shape");
 }
 
-static void expect_inline_refusal(const char *text, const char *part)
+static enum status read_inline(struct model *m, const char *text, struct error *error)
 {
     struct json_document *document = NULL;
     struct json root;
-    struct model m;
-    struct error error = { 0 };
-    EXPECT_INT(json_parse(&document, text, strlen(text), "scenario.json", &error), STATUS_OK);
+    EXPECT_INT(json_parse(&document, text, strlen(text), "scenario.json", error), STATUS_OK);
     json_root(document, &root);
-    EXPECT_INT(model_from_json(&m, &root, &error), STATUS_BAD_INPUT);
-    EXPECT_PART(error.message, part);
+    enum status status = model_from_json(m, &root, error);
     json_free(document);
+    return status;
 }
 
-static void test_no_inline(void)
+static struct hash hash_of(const struct model *m)
 {
-    expect_inline_refusal("{\"family\":\"t5\",\"layers\":4,\"hidden\":64,\"heads\":4,\"vocab\":99,\"max_sequence\":8}",
-                          "layers of several shapes");
-    expect_inline_refusal("{\"base\":\"swin-huge-32\",\"layers\":4}", "swin-huge-48");
-    expect_inline_refusal("{\"family\":\"t6\"}", "gpt");
+    struct hash hash = hash_start();
+    plan_hash_model(m, &hash);
+    return hash;
+}
+
+/* An object that says a library model's sizes is that model. */
+static void expect_inline_is(const char *text, const char *name)
+{
+    struct model m, same = library(name);
+    struct error error = { 0 };
+    EXPECT_INT(read_inline(&m, text, &error), STATUS_OK);
+    EXPECT_TEXT(error.message, "");
+    EXPECT_INT(model_parameters(&m), model_parameters(&same));
+    struct hash a = hash_of(&m), b = hash_of(&same);
+    EXPECT(a.a == b.a && a.b == b.b);
+}
+
+static void expect_inline_refusal(const char *text, const char *part)
+{
+    struct model m;
+    struct error error = { 0 };
+    EXPECT_INT(read_inline(&m, text, &error), STATUS_BAD_INPUT);
+    EXPECT_PART(error.message, part);
+}
+
+#define T5_SMALL   "{\"family\":\"t5\",\"layers\":4,\"hidden\":64,\"heads\":4,\"vocab\":99,\"max_sequence\":8"
+#define SWIN_SIZES "{\"family\":\"swin\",\"hidden\":96,\"heads\":3,\"image_size\":224,\"patch_size\":4"
+
+static void test_inline(void)
+{
+    struct model m;
+    struct error error = { 0 };
+    expect_inline_is("{\"family\":\"t5\",\"layers\":32,\"hidden\":1024,\"heads\":16,\"vocab\":32128,"
+                     "\"max_sequence\":512}",
+                     "t5-large-32");
+    expect_inline_is("{\"base\":\"t5-large-32\",\"layers\":48,\"decoder_sequence\":4}", "t5-512-4-48");
+    expect_inline_is("{\"family\":\"swin\",\"stage_layers\":[2,2,26,2],\"hidden\":320,\"heads\":8,\"image_size\":224,"
+                     "\"patch_size\":4,\"classes\":1000}",
+                     "swin-huge-32");
+    expect_inline_is("{\"base\":\"swin-huge-32\",\"stage_layers\":[2,2,42,2]}", "swin-huge-48");
+    /* Swin-T and Swin-B: 28,288,354 and 87,768,224 parameters in torchvision and Hugging Face */
+    EXPECT_INT(read_inline(&m, SWIN_SIZES ",\"stage_layers\":[2,2,6,2],\"classes\":1000}", &error), STATUS_OK);
+    EXPECT_INT(model_parameters(&m), 28288354);
+    EXPECT_INT(read_inline(&m,
+                           "{\"family\":\"swin\",\"hidden\":128,\"heads\":4,\"image_size\":224,\"patch_size\":4,"
+                           "\"stage_layers\":[2,2,18,2],\"classes\":1000}",
+                           &error),
+               STATUS_OK);
+    EXPECT_INT(model_parameters(&m), 87768224);
+    /* T5-small and T5-3B: 60,506,624 and 2,851,598,336 */
+    EXPECT_INT(read_inline(&m,
+                           "{\"family\":\"t5\",\"layers\":12,\"hidden\":512,\"heads\":8,\"vocab\":32128,"
+                           "\"max_sequence\":512}",
+                           &error),
+               STATUS_OK);
+    EXPECT_INT(model_parameters(&m), 60506624);
+    EXPECT_INT(read_inline(&m,
+                           "{\"family\":\"t5\",\"layers\":48,\"hidden\":1024,\"heads\":32,\"head_size\":128,\"ffn\":"
+                           "16384,\"vocab\":32128,\"max_sequence\":512}",
+                           &error),
+               STATUS_OK);
+    EXPECT_INT(model_parameters(&m), 2851598336);
+}
+
+static void test_inline_refused(void)
+{
+    expect_inline_refusal("{\"base\":\"swin-huge-32\",\"layers\":40}", "the stages have 32 blocks");
+    expect_inline_refusal(SWIN_SIZES "}", "\"stage_layers\" is missing");
+    expect_inline_refusal(SWIN_SIZES ",\"stage_layers\":[2,2,6]}", "found 3 numbers");
+    expect_inline_refusal(SWIN_SIZES ",\"stage_layers\":[2,2,0,2]}", "from 1 to 10000, found 0");
+    expect_inline_refusal(SWIN_SIZES ",\"stage_layers\":[9000,2000,6,2]}", "11008 blocks in all");
+    expect_inline_refusal(SWIN_SIZES ",\"stage_layers\":[2,2,6,2],\"ffn\":4194304}", "8 times as wide");
+    expect_inline_refusal(SWIN_SIZES ",\"stage_layers\":[2,2,6,2],\"lm_head\":true}", "none of");
+    expect_inline_refusal(SWIN_SIZES ",\"stage_layers\":[2,2,6,2],\"decoder_layers\":2}", "are for family t5");
+    expect_inline_refusal(T5_SMALL ",\"decoder_layers\":4}", "allowed is 1 to 3");
+    expect_inline_refusal(T5_SMALL ",\"positions\":\"learned\"}", "allowed is \"none\"");
+    expect_inline_refusal(T5_SMALL ",\"kv_heads\":2}", "as many as heads, 4");
+    expect_inline_refusal(T5_SMALL ",\"final_norm\":false}", "has final_norm and lm_head");
+    expect_inline_refusal(T5_SMALL ",\"window\":7}", "are for family swin");
+    expect_inline_refusal("{\"family\":\"t5\",\"layers\":1,\"hidden\":64,\"heads\":4,\"vocab\":99,\"max_sequence\":8}",
+                          "one in each stack");
+    expect_inline_refusal("{\"family\":\"t6\"}", "t5");
     expect_inline_refusal("{\"family\":5}", "found");
 }
 
@@ -381,4 +458,5 @@ static void test_check(void)
 
 TEST_MAIN(TEST(test_t5_parameters), TEST(test_galvatron_table), TEST(test_swin_parameters), TEST(test_t5_flops),
           TEST(test_swin_flops), TEST(test_graph_sums), TEST(test_t5_saved), TEST(test_t5_flash_flops),
-          TEST(test_swin_saved), TEST(test_refused_shapes), TEST(test_no_inline), TEST(test_check))
+          TEST(test_swin_saved), TEST(test_refused_shapes), TEST(test_inline), TEST(test_inline_refused),
+          TEST(test_check))

@@ -59,8 +59,8 @@ static bool show(void *context, uint32_t index, uint32_t count, const struct can
         double elapsed = ticker_elapsed_s(ticker);
         fprintf(stderr, "%smemwall: %u of %u, %u x %s", ticker_begin(ticker), index + 1, count, candidate->nodes,
                 candidate->label);
-        if (planning != NULL && planning->total > 0) {
-            fprintf(stderr, ": %s %.0f %%", planning->doing, 100 * (double)planning->done / (double)planning->total);
+        if (planning != NULL && planner_progress_share(planning) > 0) {
+            fprintf(stderr, ": %s %.0f %%", planning->doing, 100 * planner_progress_share(planning));
         }
         fprintf(stderr, ", %.0f s so far", elapsed);
         if (index > 0) {

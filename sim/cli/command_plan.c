@@ -1,22 +1,19 @@
 /* memwall plan: search for the best split of a scenario. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "plots/balance_picture.h"
 #include "sim/base/check.h"
-#include "sim/base/file.h"
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/job.h"
+#include "sim/cli/plan_files.h"
 #include "sim/cli/plan_profile.h"
+#include "sim/cli/plan_progress.h"
 #include "sim/cli/plan_text.h"
-#include "sim/cli/ticker.h"
-#include "strategies/planners/galvatron_exchange.h"
 
 static enum exit_code run(int argc, char **argv);
 
@@ -146,13 +143,6 @@ static enum status read_parameters(const struct planner *planner, const struct t
     return status;
 }
 
-/* As answers and files name it. */
-static const char *budget_name(double budget_bytes, char text[32])
-{
-    snprintf(text, 32, "%.6g", budget_bytes / GIB);
-    return text;
-}
-
 static enum status read_budgets(const char *text, double fallback, double *budgets, uint32_t *count,
                                 struct error *error)
 {
@@ -172,8 +162,8 @@ static enum status read_budgets(const char *text, double fallback, double *budge
             return error_at(error, STATUS_BAD_INPUT, "--budget-gib", NULL, "at most %d budgets", PLANNER_BUDGETS_MAX);
         }
         for (uint32_t i = 0; i < *count; i++) {
-            char one[32], other[32];
-            if (strcmp(budget_name(budgets[i], one), budget_name(gib * GIB, other)) == 0) {
+            char one[PLAN_BUDGET_BYTES], other[PLAN_BUDGET_BYTES];
+            if (strcmp(plan_budget_name(budgets[i], one), plan_budget_name(gib * GIB, other)) == 0) {
                 return error_at(error, STATUS_BAD_INPUT, "--budget-gib", NULL,
                                 "%s GiB twice (in six digits, as files are named) in \"%.64s\": leave one out", one,
                                 text);
@@ -185,161 +175,6 @@ static enum status read_budgets(const char *text, double fallback, double *budge
         }
         at = end + 1;
     }
-}
-
-/* ---- progress ---- */
-
-static bool show(void *context, const struct planner_progress *at)
-{
-    struct ticker *ticker = context;
-    if (ticker_due(ticker)) {
-        double elapsed = ticker_elapsed_s(ticker);
-        double share = at->total > 0 ? (double)at->done / (double)at->total : 0;
-        fprintf(stderr, "%smemwall: %s: %" PRIu64, ticker_begin(ticker), at->doing, at->done);
-        if (at->total > 0) {
-            fprintf(stderr, " of %" PRIu64 " (%.0f %%)", at->total, 100 * share);
-        }
-        fprintf(stderr, ", %.0f s so far", elapsed);
-        if (share > 0.02) {
-            fprintf(stderr, ", about %.0f s left of this", elapsed * (1 - share) / share);
-        }
-        if (at->best_samples_per_s > 0) {
-            fprintf(stderr, ", best %.5g samples/s", at->best_samples_per_s);
-        }
-        fputs(ticker_finish(ticker), stderr);
-    }
-    return !interrupt_seen();
-}
-
-/* ---- files ---- */
-
-/* "plan.json" and 12 GiB: "plan-12gib.json" */
-static void file_name(const char *out, double budget_bytes, bool is_list, char *name, size_t size)
-{
-    const char *dot = strrchr(out, '.'), *slash = strrchr(out, '/');
-    if (!is_list) {
-        snprintf(name, size, "%s", out);
-        return;
-    }
-    int stem = dot != NULL && (slash == NULL || dot > slash) ? (int)(dot - out) : (int)strlen(out);
-    char gib[32];
-    snprintf(name, size, "%.*s-%sgib%s", stem, out, budget_name(budget_bytes, gib), out + stem);
-}
-
-/* As memwall.plan/1, or as Galvatron's searched plan. */
-static enum status print_plan(const struct plan_answer_input *input, const struct planner_result *result,
-                              bool galvatron, struct strbuf *text, struct error *error)
-{
-    struct galvatron_plan_file file;
-    struct arena arena = { 0 };
-    enum status status = STATUS_OK;
-    if (galvatron) {
-        status = galvatron_export_plan(input->scenario, &result->best.plan, &file, &arena, error);
-        if (status == STATUS_OK) {
-            galvatron_plan_file_write(&file, text);
-        }
-    } else {
-        plan_answer_file(input, result, text);
-    }
-    arena_free(&arena);
-    return status == STATUS_OK && text->failed ? error_set(error, STATUS_NO_MEMORY, "out of memory writing a plan")
-                                               : status;
-}
-
-static enum status write_plans(const struct plan_answer_input *input, const char *out, bool galvatron, bool quiet,
-                               struct error *error)
-{
-    for (uint32_t i = 0; i < input->answer->result_count; i++) {
-        const struct planner_result *result = &input->answer->results[i];
-        char name[4096];
-        if (!result->found || !result->best.has_plan) {
-            if (!quiet) {
-                fprintf(stderr, "memwall: no plan to write for %.6g GiB\n", result->budget_bytes / GIB);
-            }
-            continue;
-        }
-        struct strbuf text = { 0 };
-        enum status status = print_plan(input, result, galvatron, &text, error);
-        file_name(out, result->budget_bytes, input->is_list, name, sizeof name);
-        if (status == STATUS_OK) {
-            status = file_write(name, text.text, text.length, error);
-        }
-        strbuf_free(&text);
-        TRY(status);
-        if (!quiet) {
-            fprintf(stderr, "memwall: plan written to %s\n", name);
-        }
-    }
-    return STATUS_OK;
-}
-
-static void fill_panel(struct balance_panel *panel, const struct planner_stage *stages, uint32_t count,
-                       struct balance_stage *bars)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        bars[i] = (struct balance_stage){ stages[i].time_s, stages[i].memory_bytes, stages[i].layers };
-    }
-    panel->stages = bars;
-    panel->count = count;
-}
-
-/* The best plan's stages, under those it had before balancing. */
-static enum status draw_result(const struct planner_result *result, struct strbuf *out, struct error *error)
-{
-    const struct planner_choice *best = &result->best;
-    struct balance_panel panels[2] = { 0 };
-    struct arena arena = { 0 };
-    uint32_t count = 0, before = result->unbalanced_count;
-    bool ran = best->is_simulated && best->simulated.verdict == ORACLE_RAN,
-         ran_before = result->unbalanced_simulated.verdict == ORACLE_RAN;
-    struct balance_stage *bars = arena_array(&arena, struct balance_stage, best->stage_count + before);
-    if (bars == NULL) {
-        return error_set(error, STATUS_NO_MEMORY, "out of memory drawing a plan");
-    }
-    if (result->unbalanced != NULL) {
-        panels[count] = (struct balance_panel){ .title = "memory-balanced, before",
-                                                .alpha_t = result->unbalanced_alpha_t,
-                                                .alpha_m = result->unbalanced_alpha_m,
-                                                .step_s = ran_before ? result->unbalanced_simulated.step_time_s
-                                                                     : result->unbalanced_step_time_s };
-        fill_panel(&panels[count++], result->unbalanced, before, bars);
-    }
-    panels[count] = (struct balance_panel){ .title = count > 0 ? "after balancing" : "the plan",
-                                            .alpha_t = best->alpha_t,
-                                            .alpha_m = best->alpha_m,
-                                            .step_s = ran ? best->simulated.step_time_s : best->step_time_s };
-    fill_panel(&panels[count++], best->stages, best->stage_count, bars + before);
-    enum status status = balance_picture_svg(panels, count, result->budget_bytes, out, error);
-    arena_free(&arena);
-    return status;
-}
-
-static enum status write_pictures(const struct plan_answer_input *input, const char *file, bool quiet,
-                                  struct error *error)
-{
-    for (uint32_t i = 0; i < input->answer->result_count; i++) {
-        const struct planner_result *result = &input->answer->results[i];
-        char name[4096];
-        struct strbuf text = { 0 };
-        if (!result->found || result->best.stage_count == 0) {
-            if (!quiet) {
-                fprintf(stderr, "memwall: --svg: no picture for %.6g GiB: %s\n", result->budget_bytes / GIB,
-                        result->found ? "this planner tells no stages, as max-batch does" : "nothing fits");
-            }
-            continue;
-        }
-        file_name(file, result->budget_bytes, input->is_list, name, sizeof name);
-        enum status status = draw_result(result, &text, error);
-        if (status == STATUS_OK) {
-            status = file_write(name, text.text, text.length, error);
-        }
-        strbuf_free(&text);
-        TRY(status);
-        if (!quiet) {
-            fprintf(stderr, "memwall: picture written to %s\n", name);
-        }
-    }
-    return STATUS_OK;
 }
 
 /* ---- the command ---- */
@@ -406,7 +241,7 @@ static enum status read_request(const struct texts *texts, const struct scenario
 static enum status search(const struct asked *asked, const struct scenario *scenario, bool quiet,
                           struct planner_answer *answer, double *seconds, struct error *error)
 {
-    struct ticker ticker;
+    struct plan_progress progress;
     const struct planner_request request = { .scenario = scenario,
                                              .budgets_bytes = asked->budgets,
                                              .budget_count = asked->budget_count,
@@ -415,14 +250,13 @@ static enum status search(const struct asked *asked, const struct scenario *scen
                                              .profile_count = asked->profile_count,
                                              .threads = asked->threads,
                                              .top = asked->top,
-                                             .progress = show,
-                                             .progress_context = &ticker };
-    ticker_start(&ticker, quiet);
+                                             .progress = plan_progress_show,
+                                             .progress_context = &progress };
+    plan_progress_start(&progress, quiet);
     interrupt_catch();
     enum status status = planner_search(asked->planner, &request, answer, error);
     interrupt_release();
-    *seconds = ticker_elapsed_s(&ticker);
-    ticker_end(&ticker);
+    *seconds = plan_progress_end(&progress);
     return status;
 }
 
@@ -530,13 +364,13 @@ static enum exit_code run(int argc, char **argv)
     input.is_list = texts.budgets != NULL && strchr(texts.budgets, ',') != NULL;
     bool is_answered = status == STATUS_OK;
     if (status == STATUS_OK && flags.out != NULL) {
-        status = write_plans(&input, flags.out, false, flags.quiet, &error);
+        status = plan_files_write(&input, flags.out, false, flags.quiet, &error);
     }
     if (status == STATUS_OK && texts.galvatron != NULL) {
-        status = write_plans(&input, texts.galvatron, true, flags.quiet, &error);
+        status = plan_files_write(&input, texts.galvatron, true, flags.quiet, &error);
     }
     if (status == STATUS_OK && texts.svg != NULL) {
-        status = write_pictures(&input, texts.svg, flags.quiet, &error);
+        status = plan_pictures_write(&input, texts.svg, flags.quiet, &error);
     }
     code = status != STATUS_OK ? cli_complain(&error) : code_of(&answer);
     if (is_answered) { /* a file that cannot be written takes nothing from a search of an hour */

@@ -151,6 +151,10 @@ struct layer_extra {
 };
 struct layer_extra layer_extra(const struct layer_builder *b);
 
+/* layer_loss.c: logits of the head's input, which it closes, and their loss; from there to the gradient of that input. */
+void logits_forward(struct layer_builder *b, uint32_t input);
+uint32_t logits_backward(struct layer_builder *b);
+
 /* The three kinds. */
 void build_embedding(struct layer_builder *b);
 void build_transformer(struct layer_builder *b);

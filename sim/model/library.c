@@ -185,7 +185,6 @@ void model_library_get(uint32_t index, struct model *model)
     } else if (row->kind == KIND_SWIN) {
         const int64_t stages[MODEL_STAGES] = { 2, 2, row->layers - 6, 2 };
         memcpy(model->stage_layers, stages, sizeof stages);
-        model->window = 7;
     }
     if (row->kind == KIND_BERT_ENCODER) {
         model->mlm_head = false;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/model/model_ranges.h"
 #include "sim/model/variant.h"
 
 #define WORD_FUNCTION(function, type, table, count)                                                                    \
@@ -45,6 +46,7 @@ void model_family_defaults(struct model *model, enum model_family family)
     if (family == MODEL_VIT || family == MODEL_SWIN) {
         model->channels = 3;
     }
+    model->window = family == MODEL_SWIN ? 7 : 0; /* Liu et al. 2021, section 3.3 */
 }
 
 int64_t model_patches(const struct model *model)
@@ -98,6 +100,10 @@ static enum status check_vit(const struct model *model, struct error *error)
 
 static enum status check_t5(const struct model *model, struct error *error)
 {
+    if (model->layers < 2) {
+        return error_set(error, STATUS_BAD_INPUT, "layers is %lld: a t5 model has one in each stack at least",
+                         (long long)model->layers);
+    }
     if (model->decoder_layers < 1 || model->decoder_layers >= model->layers) {
         return error_set(error, STATUS_BAD_INPUT, "decoder_layers is %lld of %lld layers: allowed is 1 to %lld",
                          (long long)model->decoder_layers, (long long)model->layers, (long long)model->layers - 1);
@@ -111,8 +117,16 @@ static enum status check_t5(const struct model *model, struct error *error)
 
 static enum status check_swin(const struct model *model, struct error *error)
 {
-    int64_t layers = 0;
+    int64_t layers = 0, widest = (int64_t)1 << (MODEL_STAGES - 1);
     TRY(check_vit(model, error));
+    if (model->hidden > MODEL_HIDDEN_MAX / widest || model->ffn > MODEL_FFN_MAX / widest) {
+        return error_set(
+            error, STATUS_BAD_INPUT,
+            "hidden %lld and ffn %lld are the first stage's, the last one's are %lld times as wide: allowed "
+            "are up to %lld and %lld",
+            (long long)model->hidden, (long long)model->ffn, (long long)widest, (long long)(MODEL_HIDDEN_MAX / widest),
+            (long long)(MODEL_FFN_MAX / widest));
+    }
     for (int stage = 0; stage < MODEL_STAGES; stage++) {
         if (model->stage_layers[stage] < 1) {
             return error_set(error, STATUS_BAD_INPUT, "stage %d has %lld blocks: every stage needs one", stage,
@@ -124,11 +138,56 @@ static enum status check_swin(const struct model *model, struct error *error)
         return error_set(error, STATUS_BAD_INPUT, "layers is %lld, but the stages have %lld blocks",
                          (long long)model->layers, (long long)layers);
     }
-    int64_t side = model->image_size / model->patch_size, last = (int64_t)1 << (MODEL_STAGES - 1);
-    if (model->window < 1 || side % (model->window * last) != 0) {
+    int64_t side = model->image_size / model->patch_size;
+    if (model->window < 1 || side % (model->window * widest) != 0) {
         return error_set(error, STATUS_BAD_INPUT,
                          "%lld patches on a side, halved %d times, are no whole windows of %lld", (long long)side,
                          MODEL_STAGES - 1, (long long)model->window);
+    }
+    return STATUS_OK;
+}
+
+/* Sizes of other families, and what layers of several shapes cannot have. */
+static enum status check_shapes(const struct model *model, struct error *error)
+{
+    const char *family = model_family_word(model->family);
+    bool t5 = model->family == MODEL_T5, swin = model->family == MODEL_SWIN;
+    bool stages = model->window != 0;
+    for (int stage = 0; stage < MODEL_STAGES; stage++) {
+        stages = stages || model->stage_layers[stage] != 0;
+    }
+    if (!t5 && (model->decoder_layers != 0 || model->decoder_sequence != 0)) {
+        return error_set(error, STATUS_BAD_INPUT,
+                         "a %s model has no decoder of its own: decoder_layers and decoder_sequence are for family t5",
+                         family);
+    }
+    if (!swin && stages) {
+        return error_set(error, STATUS_BAD_INPUT,
+                         "a %s model has no windows: window and stage_layers are for family swin", family);
+    }
+    if (t5) {
+        TRY(check_t5(model, error));
+    } else if (swin) {
+        TRY(check_swin(model, error));
+    } else {
+        return STATUS_OK;
+    }
+    if (model->positions != MODEL_NO_POSITIONS) {
+        return error_set(error, STATUS_BAD_INPUT,
+                         "positions is \"%s\": a %s model has a relative bias in its attention instead, allowed is "
+                         "\"none\"",
+                         model_positions_word(model->positions), family);
+    }
+    if (model->kv_heads != model->heads) {
+        return error_set(error, STATUS_BAD_INPUT, "kv_heads is %lld: a %s model has as many as heads, %lld",
+                         (long long)model->kv_heads, family, (long long)model->heads);
+    }
+    if (model->causal || model->parallel_residual || model->pooler || model->mlm_head || model->segment_types > 0 ||
+        !model->final_norm || model->lm_head != t5) {
+        return error_set(error, STATUS_BAD_INPUT,
+                         "a %s model has final_norm%s, and none of causal, parallel_residual, pooler, mlm_head, "
+                         "segment_types%s",
+                         family, t5 ? " and lm_head" : "", t5 ? "" : ", lm_head");
     }
     return STATUS_OK;
 }
@@ -150,11 +209,8 @@ enum status model_check(const struct model *model, struct error *error)
     }
     if (model->family == MODEL_VIT) {
         TRY(check_vit(model, error));
-    } else if (model->family == MODEL_T5) {
-        TRY(check_t5(model, error));
-    } else if (model->family == MODEL_SWIN) {
-        TRY(check_swin(model, error));
     }
+    TRY(check_shapes(model, error));
     if (model->classes > 0 && model->family == MODEL_BERT && !model->pooler) {
         return error_set(error, STATUS_BAD_INPUT,
                          "classes is %lld, but a bert classifier reads the pooler and pooler is false",

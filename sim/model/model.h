@@ -8,7 +8,7 @@
  * the defaults and the order of norms; every
  * field below may differ from them. All quantities are element counts; a model knows no time and no machine.
  *
- * Two more have layers of several shapes (sim/model/variant.h) and are known by library name only: t5 (encoder and
+ * Two more have layers of several shapes (sim/model/variant.h): t5 (encoder and
  * decoder, relative position bias, RMSNorm, ReLU, no biases, tied head) and swin (four stages, each half the side and
  * twice the width of the one before, attention in windows).
  *
@@ -24,10 +24,9 @@
 #include "sim/base/json.h"
 #include "sim/base/status.h"
 
-/* Those that an inline object may name, in front. */
-#define MODEL_UNIFORM_FAMILY_TABLE(X)                                                                                  \
-    X(MODEL_GPT, "gpt") X(MODEL_BERT, "bert") X(MODEL_LLAMA, "llama") X(MODEL_VIT, "vit")
-#define MODEL_FAMILY_TABLE(X)     MODEL_UNIFORM_FAMILY_TABLE(X) X(MODEL_T5, "t5") X(MODEL_SWIN, "swin")
+#define MODEL_FAMILY_TABLE(X)                                                                                          \
+    X(MODEL_GPT, "gpt")                                                                                                \
+    X(MODEL_BERT, "bert") X(MODEL_LLAMA, "llama") X(MODEL_VIT, "vit") X(MODEL_T5, "t5") X(MODEL_SWIN, "swin")
 #define MODEL_NORM_TABLE(X)       X(MODEL_LAYER_NORM, "layer_norm") X(MODEL_RMS_NORM, "rms_norm")
 #define MODEL_ACTIVATION_TABLE(X) X(MODEL_GELU, "gelu") X(MODEL_RELU, "relu") X(MODEL_SWIGLU, "swiglu")
 #define MODEL_POSITIONS_TABLE(X)                                                                                       \
@@ -101,8 +100,9 @@ struct model {
  *   {"family":"gpt","layers":24,"hidden":1024,"heads":16,"ffn":4096,"vocab":50257,"max_sequence":1024}
  * An inline object with "base" starts from that library model and changes what it names; one with "model_type" is
  * read as a Hugging Face config.
- * Unknown names and keys suggest the nearest; each number has a range, named in the message. The families t5 and
- * swin are refused here, with the library's names: the keys cannot say their shapes. */
+ * Unknown names and keys suggest the nearest; each number has a range, named in the message. t5 takes "layers" of both
+ * stacks, "decoder_layers" (half of them unless said) and "decoder_sequence" (max_sequence unless said); swin takes
+ * "stage_layers", [2, 2, 6, 2], and "window" (7 unless said), its other sizes being the first stage's. */
 enum status model_from_json(struct model *model, const struct json *value, struct error *error);
 enum status model_load(struct model *model, const char *name_or_path, struct error *error);
 /* A Hugging Face config already parsed. Unknown keys are allowed there (those files hold many). STATUS_UNSUPPORTED

@@ -9,13 +9,11 @@
 
 #define WORDS(name, table)  static const char *const name[] = { table(X) }
 #define X(enumerator, word) word,
-WORDS(family_words, MODEL_UNIFORM_FAMILY_TABLE); /* of the others the keys below cannot say the shapes */
+WORDS(family_words, MODEL_FAMILY_TABLE);
 WORDS(norm_words, MODEL_NORM_TABLE);
 WORDS(activation_words, MODEL_ACTIVATION_TABLE);
 WORDS(positions_words, MODEL_POSITIONS_TABLE);
 #undef X
-
-enum { FAMILY_WORDS = sizeof family_words / sizeof family_words[0] };
 
 /* Plain members of an inline object: key, field, range. Read after the family's defaults (or the base model) are in
  * place; those without a default are
@@ -34,7 +32,10 @@ enum { FAMILY_WORDS = sizeof family_words / sizeof family_words[0] };
     X("image_size", image_size, 1, MODEL_IMAGE_MAX)                                                                    \
     X("patch_size", patch_size, 1, MODEL_IMAGE_MAX)                                                                    \
     X("channels", channels, 1, MODEL_CHANNELS_MAX)                                                                     \
-    X("classes", classes, 0, MODEL_CLASSES_MAX)
+    X("classes", classes, 0, MODEL_CLASSES_MAX)                                                                        \
+    X("decoder_layers", decoder_layers, 1, MODEL_LAYERS_MAX)                                                           \
+    X("decoder_sequence", decoder_sequence, 1, MODEL_SEQUENCE_MAX)                                                     \
+    X("window", window, 1, MODEL_IMAGE_MAX)
 #define INLINE_BOOL_TABLE(X)                                                                                           \
     X("tied_head", tied_head)                                                                                          \
     X("lm_head", lm_head)                                                                                              \
@@ -59,6 +60,7 @@ static const char *const inline_keys[] = { "family",
                                            "dropout",
                                            "attention_dropout",
                                            "published_parameters",
+                                           "stage_layers",
 #define X(key, field, min, max) key,
                                            INLINE_INT_TABLE(X)
 #undef X
@@ -80,7 +82,7 @@ static enum status inline_int(const struct json *object, const char *key, int64_
 /* Name the first size that neither the object nor its base gave. */
 static enum status require_sizes(const struct model *model, const struct json *object, struct error *error)
 {
-    bool vit = model->family == MODEL_VIT;
+    bool swin = model->family == MODEL_SWIN, vit = model->family == MODEL_VIT || swin;
     const struct {
         const char *key;
         bool given;
@@ -96,8 +98,9 @@ static enum status require_sizes(const struct model *model, const struct json *o
     };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         if (!sizes[i].given) {
-            return json_error(object, error, "\"%s\" is missing: a %s model needs layers, hidden, heads%s",
-                              sizes[i].key, model_family_word(model->family),
+            return json_error(object, error, "\"%s\" is missing: a %s model needs %s, hidden, heads%s",
+                              swin && i == 0 ? "stage_layers" : sizes[i].key, model_family_word(model->family),
+                              swin ? "stage_layers" : "layers",
                               vit                            ? ", image_size and patch_size"
                               : model->family == MODEL_LLAMA ? ", ffn, vocab and max_sequence"
                                                              : ", vocab and max_sequence");
@@ -121,6 +124,45 @@ static enum status inline_words(struct model *model, const struct json *object, 
     return STATUS_OK;
 }
 
+/* Blocks of each stage of swin; their sum, where the object does not say it. */
+static enum status inline_stages(struct model *model, const struct json *object, struct error *error)
+{
+    struct json list, item;
+    TRY(json_array_optional(object, "stage_layers", &list, error));
+    if (list.node == NULL) {
+        return STATUS_OK;
+    }
+    if (json_count(&list) != MODEL_STAGES) {
+        return json_error(&list, error, "found %zu numbers, expected the blocks of each of %d stages",
+                          json_count(&list), MODEL_STAGES);
+    }
+    int64_t sum = 0;
+    for (size_t i = 0; i < MODEL_STAGES; i++) {
+        json_item(&list, i, &item);
+        TRY(json_as_int(&item, 1, MODEL_LAYERS_MAX, &model->stage_layers[i], error));
+        sum += model->stage_layers[i];
+    }
+    if (!json_has(object, "layers")) {
+        if (sum > MODEL_LAYERS_MAX) {
+            return json_error(&list, error, "%lld blocks in all: allowed are up to %lld", (long long)sum,
+                              (long long)MODEL_LAYERS_MAX);
+        }
+        model->layers = sum;
+    }
+    return STATUS_OK;
+}
+
+/* Half of the layers are the decoder's, which sees as many tokens as the encoder. */
+static void inline_decoder(struct model *model, const struct json *object)
+{
+    if (!json_has(object, "decoder_layers") && (json_has(object, "layers") || model->decoder_layers == 0)) {
+        model->decoder_layers = model->layers / 2;
+    }
+    if (model->decoder_sequence == 0) {
+        model->decoder_sequence = model->max_sequence;
+    }
+}
+
 /* Sizes that follow from others when the object does not say. */
 static enum status inline_derive(struct model *model, const struct json *object, struct error *error)
 {
@@ -139,8 +181,12 @@ static enum status inline_derive(struct model *model, const struct json *object,
     if (!json_has(object, "ffn") && model->family != MODEL_LLAMA && (json_has(object, "hidden") || model->ffn == 0)) {
         model->ffn = 4 * model->hidden;
     }
-    if (model->family == MODEL_VIT && !json_has(object, "max_sequence") && model->patch_size <= model->image_size) {
-        model->max_sequence = model_patches(model) + 1;
+    bool patches = model->patch_size > 0 && model->patch_size <= model->image_size;
+    if (!json_has(object, "max_sequence") && patches) {
+        model->max_sequence = model_patches(model) + (model->family == MODEL_VIT ? 1 : 0);
+    }
+    if (model->family == MODEL_T5) {
+        inline_decoder(model, object);
     }
     if (model->positions != MODEL_LEARNED_POSITIONS) {
         model->position_rows = 0;
@@ -150,32 +196,10 @@ static enum status inline_derive(struct model *model, const struct json *object,
     return STATUS_OK;
 }
 
-/* Neither "family" nor "base" may give layers of several shapes: no key names those. */
-static enum status refuse_several_shapes(const struct json *at, enum model_family family, struct error *error)
-{
-    return json_error(at, error,
-                      "family %s has layers of several shapes, which the keys of an object do not name: allowed is a "
-                      "library name as it is (%s)",
-                      model_family_word(family),
-                      family == MODEL_T5 ? "t5-large-32, t5-large-48, t5-512-4-32, t5-512-4-48"
-                                         : "swin-huge-32, swin-huge-48");
-}
-
 static enum status inline_family(struct model *model, const struct json *object, struct error *error)
 {
-    struct json at;
-    const char *word = NULL;
     size_t family = 0;
-    if (json_has(object, "family")) {
-        TRY(json_any(object, "family", &at, error));
-        TRY(json_as_string(&at, &word, error));
-        for (int other = FAMILY_WORDS; other < MODEL_FAMILY_COUNT; other++) {
-            if (strcmp(word, model_family_word((enum model_family)other)) == 0) {
-                return refuse_several_shapes(&at, (enum model_family)other, error);
-            }
-        }
-    }
-    TRY(json_word(object, "family", family_words, FAMILY_WORDS, &family, error));
+    TRY(json_word(object, "family", family_words, MODEL_FAMILY_COUNT, &family, error));
     model_family_defaults(model, (enum model_family)family);
     return STATUS_OK;
 }
@@ -197,9 +221,6 @@ static enum status inline_object(struct model *model, const struct json *object,
                               near != NULL ? "; did you mean \"" : "", near != NULL ? near : "",
                               near != NULL ? "\"?" : "");
         }
-        if (!model_is_uniform(model)) {
-            return refuse_several_shapes(&at, model->family, error);
-        }
         model->published_parameters = 0;
     } else {
         TRY(inline_family(model, object, error));
@@ -216,6 +237,7 @@ static enum status inline_object(struct model *model, const struct json *object,
     TRY(json_real_or(object, "attention_dropout", 0, 0.99, attention_dropout, &model->attention_dropout, error));
     TRY(json_real_or(object, "published_parameters", 0, 1e18, model->published_parameters, &model->published_parameters,
                      error));
+    TRY(inline_stages(model, object, error));
     TRY(require_sizes(model, object, error));
     TRY(inline_derive(model, object, error));
     TRY(json_string_or(object, "name", base != NULL ? base : "inline", &text, error));

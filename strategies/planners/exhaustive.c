@@ -86,7 +86,9 @@ static const struct parameter PARAMETERS[] = {
 static bool listen(void *context, uint32_t done, uint32_t total)
 {
     struct search *s = context;
-    const struct planner_progress progress = { s->doing, done, total, s->best_samples_per_s };
+    const struct planner_progress progress = {
+        .doing = s->doing, .done = done, .total = total, .best_samples_per_s = s->best_samples_per_s
+    };
     return s->request->progress == NULL || s->request->progress(s->request->progress_context, &progress);
 }
 
@@ -293,6 +295,10 @@ static enum status run_search(struct search *s, struct error *error)
         .uneven = values[P_UNEVEN] > 0.5,
         .threads = request->threads,
     };
+    if (space.tensor_max > request->scenario->cluster.gpus) {
+        return error_set(error, STATUS_BAD_INPUT, "max_tensor is %lld: there are %u GPUs, allowed are 1 to %u (0: all)",
+                         (long long)space.tensor_max, request->scenario->cluster.gpus, request->scenario->cluster.gpus);
+    }
     s->doing = "screening";
     TRY(space_build(&space, &s->space, listen, s, error));
     count_space(s);

@@ -76,4 +76,25 @@ double galvatron_reference_mib(const struct galvatron_case *c, const uint32_t *p
 enum status galvatron_balance(struct galvatron_case *c, struct galvatron_trial *best, struct galvatron_trial *anchor,
                               struct error *error);
 
+/* ---- variants (galvatron_variants.c) ---- */
+
+enum { GALVATRON_SEARCHES_MAX = GALVATRON_SPACE_COUNT + GALVATRON_VARIANT_COUNT };
+struct galvatron_variant_search {
+    struct galvatron_request rules;
+    const char *name;
+};
+/* The searches of a request in their order: all that galvatron-bmw must not be worse than (single dimensions, pairs and variants, by their own rules), and its own. Fills
+ * list[GALVATRON_SEARCHES_MAX], returns how many. */
+uint32_t galvatron_list_variants(const struct galvatron_request *request, struct galvatron_variant_search *list);
+
+/* ---- how much there is to do (galvatron_work.c) ---- */
+
+/* Of one case, in comparisons of two strategies: their number squared, once for each stage where boundaries are moved. */
+double galvatron_case_work(const struct galvatron_request *rules, uint32_t pipeline);
+/* Whether a batch is split into so many micro-batches (GALVATRON_MICRO_DIVISORS). */
+bool galvatron_micro_is_tried(const struct galvatron_request *rules, uint32_t batch, uint32_t pipeline,
+                              uint32_t micro_batches);
+/* Of all batches and degrees, as if every batch fitted; 0: not known (no largest batch, or too many to count). */
+double galvatron_variant_work(const struct galvatron_request *rules);
+
 #endif

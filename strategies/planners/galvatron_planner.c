@@ -142,8 +142,10 @@ static void set_rules(struct galvatron_planning *s, struct galvatron_request *re
 
 static bool listen(void *context, const struct galvatron_progress *progress)
 {
-    const struct galvatron_task *task = context;
-    (void)progress;
+    struct galvatron_task *task = context;
+    atomic_store(&task->searches, progress->searches);
+    atomic_store(&task->share, progress->share);
+    atomic_store(&task->best_samples_per_s, progress->best_samples_per_s);
     return !atomic_load(&task->planning->stop);
 }
 
@@ -204,12 +206,21 @@ static void run_one(void *context, uint32_t index)
     struct galvatron_task *task = &s->tasks[index];
     task->planning = s;
     task->error.status = run_task(s, task, s->request->budgets_bytes[index], &task->error);
+    atomic_store(&task->share, 1);
 }
 
 static bool look(void *context, uint32_t done, uint32_t total)
 {
     struct galvatron_planning *s = context;
-    if (!galvatron_planner_look(s->request, "searching budgets", done, total, 0)) {
+    struct planner_progress progress = { .doing = "searching" };
+    (void)done;
+    for (uint32_t i = 0; i < total; i++) {
+        const struct galvatron_task *task = &s->tasks[i];
+        progress.done += atomic_load(&task->searches);
+        progress.share += atomic_load(&task->share) / total;
+        progress.best_samples_per_s = fmax(progress.best_samples_per_s, atomic_load(&task->best_samples_per_s));
+    }
+    if (!galvatron_planner_look(s->request, &progress)) {
         atomic_store(&s->stop, true);
     }
     return !atomic_load(&s->stop);

@@ -14,11 +14,9 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
 }
 
-bool galvatron_planner_look(const struct planner_request *request, const char *doing, uint32_t done, uint32_t total,
-                            double best_samples_per_s)
+bool galvatron_planner_look(const struct planner_request *request, const struct planner_progress *progress)
 {
-    const struct planner_progress progress = { doing, done, total, best_samples_per_s };
-    return request->progress == NULL || request->progress(request->progress_context, &progress);
+    return request->progress == NULL || request->progress(request->progress_context, progress);
 }
 
 /* ---- plans as choices ---- */
@@ -119,6 +117,42 @@ static enum status fill_unbalanced(struct galvatron_planning *s, const struct ga
     return possible ? oracle_ask(oracle, &asked, 1, &result->unbalanced_simulated, NULL, NULL, error) : STATUS_OK;
 }
 
+/* No batch could be split: that is no question of memory. */
+static enum status tell_nothing_tried(struct galvatron_planning *s, const struct galvatron_request *request,
+                                      struct planner_result *result, struct error *error)
+{
+    const struct galvatron_source *source = request->source;
+    uint32_t gpus = source->gpus, first = request->batch_first, whole = (first + gpus - 1) / gpus * gpus;
+    char hint[64] = "";
+    if (whole != first) {
+        snprintf(hint, sizeof hint, "; the next batch for all devices is %" PRIu32, whole);
+    }
+    return planner_reason(s->answer, result, error,
+                          "no split to try of %" PRIu32 " GPUs in space %s (max_tensor, max_pipeline) with %" PRIu32
+                          " layers and batches from %" PRIu32 " to %" PRIu32 " by %" PRIu32
+                          ": a stage needs a layer, a batch whole samples for every replica and one for each stage%s",
+                          gpus, galvatron_space_name(request->space), source->layer_count, first,
+                          request->batch_max > 0 ? request->batch_max : first, request->batch_step, hint);
+}
+
+/* Where even the best does not fit by simulation: no plan, and what the leanest of all would take. False: it fits, or was not simulated. */
+static bool is_too_big(const struct galvatron_planning *s, const struct galvatron_shortlist *list,
+                       struct planner_result *result)
+{
+    const struct oracle_result *best = &list->order[0]->choice.simulated;
+    if (s->preset != PRESET_MEMWALL || best->verdict != ORACLE_RAN || oracle_fits(best, list->budget_bytes)) {
+        return false;
+    }
+    double least = (double)best->peak_bytes;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct oracle_result *one = &list->entries[i].choice.simulated;
+        least = one->verdict == ORACLE_RAN ? fmin(least, (double)one->peak_bytes) : least;
+    }
+    result->found = false;
+    result->smallest_budget_bytes = least;
+    return true;
+}
+
 static enum status fill_result(struct galvatron_planning *s, struct galvatron_task *task, struct oracle *oracle,
                                struct planner_result *result, struct error *error)
 {
@@ -133,15 +167,24 @@ static enum status fill_result(struct galvatron_planning *s, struct galvatron_ta
     if (!found->found && (!begun || found->interrupted)) {
         return planner_reason_stopped(s->answer, result, error);
     }
+    if (found->nothing_tried) {
+        return tell_nothing_tried(s, &task->request, result, error);
+    }
     if (!found->found) {
         result->smallest_budget_bytes = found->smallest_budget_mib * MIB;
         return planner_reason(s->answer, result, error,
-                              result->smallest_budget_bytes > 0
-                                  ? "no plan fits %.6g GiB; the smallest budget that would do is %.6g GiB"
-                                  : "no plan fits %.6g GiB, whatever the batch",
-                              result->budget_bytes / GIB, result->smallest_budget_bytes / GIB);
+                              "no plan fits %.6g GiB; the smallest budget that would do is %.6g GiB%s",
+                              result->budget_bytes / GIB, result->smallest_budget_bytes / GIB,
+                              s->preset == PRESET_MEMWALL ? ", by the cost model" : "");
     }
     TRY(galvatron_shortlist_make(s, task, oracle, &list, error));
+    if (is_too_big(s, &list, result)) {
+        return planner_reason(s->answer, result, error,
+                              "%" PRIu32
+                              " plans fit %.6g GiB by the cost model and none by the simulator; the smallest "
+                              "budget that would do is %.6g GiB",
+                              list.count, result->budget_bytes / GIB, result->smallest_budget_bytes / GIB);
+    }
     result->best = list.order[0]->choice;
     result->runners_up = arena_array(&s->answer->arena, struct planner_choice, list.kept);
     if (result->runners_up == NULL) {

@@ -30,6 +30,8 @@ struct galvatron_task {
     struct galvatron_result again[GALVATRON_AGAIN_MAX];
     uint32_t again_count;
     struct galvatron_planning *planning;
+    atomic_uint_least64_t searches; /* how far it is, for the thread that waits: dynamic programmes, ... */
+    _Atomic double share, best_samples_per_s;
     struct error error;
 };
 
@@ -46,8 +48,7 @@ struct galvatron_planning {
 };
 
 /* Tells the caller how far it is; false: stop. */
-bool galvatron_planner_look(const struct planner_request *request, const char *doing, uint32_t done, uint32_t total,
-                            double best_samples_per_s);
+bool galvatron_planner_look(const struct planner_request *request, const struct planner_progress *progress);
 
 /* Fills the answer from the tasks' results. With preset memwall the candidates of all variants and degrees are simulated and the fastest that fits the budget is the best; other presets stand for what
  * the authors' search would say, whose choice is simulated but stays. */

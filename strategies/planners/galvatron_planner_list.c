@@ -16,7 +16,8 @@ static enum status no_memory(struct error *error)
 static bool look(void *context, uint32_t done, uint32_t total)
 {
     struct galvatron_planning *s = context;
-    if (!galvatron_planner_look(s->request, "simulating the best", done, total, 0)) {
+    const struct planner_progress progress = { .doing = "simulating the best", .done = done, .total = total };
+    if (!galvatron_planner_look(s->request, &progress)) {
         atomic_store(&s->stop, true);
     }
     return !atomic_load(&s->stop);

@@ -87,6 +87,13 @@ static enum status tell_next(struct galvatron_planning *s, struct planner_result
                               runs(next->found, text), next->found->found_by, speed, next->found->batch,
                               next->found->micro_batches, 100 * (1 - speed / best->choice.simulated.samples_per_s));
     }
+    if (s->preset == PRESET_MEMWALL && next->choice.is_simulated) {
+        return planner_reason(
+            s->answer, result, error,
+            "no other plan fits by the simulator; the next by the cost model, %s (%.6g samples/s there), "
+            "takes %.4g GiB",
+            runs(next->found, text), next->found->samples_per_s, (double)next->choice.simulated.peak_bytes / GIB);
+    }
     return planner_reason(s->answer, result, error,
                           "the best with pipeline %" PRIu32
                           " would make %.6g samples/s (batch %.0f), %.3g %% fewer, by the cost model",

@@ -10,11 +10,7 @@
 #include "sim/base/json.h"
 #include "strategies/planners/galvatron_internal.h"
 
-enum {
-    STRATEGY_DEGREES = GALVATRON_DEGREES,
-    SEARCHES_MAX = GALVATRON_SPACE_COUNT + GALVATRON_VARIANT_COUNT,
-    CANDIDATES_MAX = SEARCHES_MAX * STRATEGY_DEGREES
-};
+enum { STRATEGY_DEGREES = GALVATRON_DEGREES, CANDIDATES_MAX = GALVATRON_SEARCHES_MAX * STRATEGY_DEGREES };
 
 static const double RESERVE_FROM_MIB = 20 * 1024; /* budgets above lose RESERVE_SHARE to the caching allocator (C.1) */
 static const double RESERVE_SHARE = 0.2;
@@ -30,67 +26,10 @@ struct search {
     struct galvatron_plan by_degree[STRATEGY_DEGREES]; /* of all variants so far */
     int64_t budget_mib;
     bool stop;
-    double needs_mib; /* least budget that the first batch asks for */
+    uint64_t cases;               /* tried */
+    double needs_mib;             /* least budget that the first batch asks for */
+    double work_done, work_total; /* of all variants (galvatron_work.c); 0: not known */
 };
-
-static const char *const VARIANT_NAMES[] = {
-#define X(name, word, summary) word,
-    GALVATRON_VARIANT_TABLE(X)
-#undef X
-};
-
-const char *galvatron_variant_name(enum galvatron_variant variant)
-{
-    CHECK(variant < GALVATRON_VARIANT_COUNT);
-    return VARIANT_NAMES[variant];
-}
-
-enum status galvatron_variant_find(const char *name, enum galvatron_variant *variant, struct error *error)
-{
-    for (uint32_t i = 0; i < GALVATRON_VARIANT_COUNT; i++) {
-        if (strcmp(name, VARIANT_NAMES[i]) == 0) {
-            *variant = (enum galvatron_variant)i;
-            return STATUS_OK;
-        }
-    }
-    const char *near = nearest_word(name, VARIANT_NAMES, GALVATRON_VARIANT_COUNT);
-    return error_set(error, STATUS_NOT_FOUND,
-                     "unknown variant \"%s\"%s%s%s; known: galvatron, galvatron-base, 1f1b-biobj, galvatron-bmw", name,
-                     near != NULL ? " (did you mean \"" : "", near != NULL ? near : "", near != NULL ? "\"?)" : "");
-}
-
-static void set_variant(struct galvatron_request *request, enum galvatron_variant variant)
-{
-    bool balanced = variant == GALVATRON_VARIANT_BIOBJ || variant == GALVATRON_VARIANT_BMW;
-    request->recompute = variant == GALVATRON_VARIANT_BASE || variant == GALVATRON_VARIANT_BMW;
-    request->one_f_one_b = balanced;
-    request->partition = balanced ? GALVATRON_PARTITION_BIOBJECTIVE : GALVATRON_PARTITION_V1;
-    request->include_variants = variant == GALVATRON_VARIANT_BMW;
-}
-
-void galvatron_request_init(struct galvatron_request *request, const struct galvatron_source *source,
-                            enum galvatron_variant variant)
-{
-    *request = (struct galvatron_request){ .source = source, .batch_first = 8, .batch_step = 8 };
-    request->order = source->form == GALVATRON_FORM_V1 ? GALVATRON_ORDER_V1 : GALVATRON_ORDER_G2;
-    set_variant(request, variant);
-}
-
-void galvatron_request_only(struct galvatron_request *request, const char *found_by)
-{
-    request->include_variants = false;
-    for (uint32_t space = GALVATRON_SPACE_FULL + 1; space < GALVATRON_SPACE_COUNT; space++) {
-        if (strcmp(found_by, galvatron_space_name((enum galvatron_space)space)) == 0) {
-            set_variant(request, GALVATRON_VARIANT_V1);
-            request->space = (enum galvatron_space)space;
-        }
-    }
-    for (uint32_t variant = 0; variant < GALVATRON_VARIANT_BMW; variant++) {
-        if (strcmp(found_by, VARIANT_NAMES[variant]) == 0) {
-            set_variant(request, (enum galvatron_variant)variant);
-        }
-    }
-}
 
 static double alpha(const struct galvatron_stage *stages, uint32_t count, bool of_time)
 {
@@ -167,6 +106,25 @@ static bool cut(const struct search *search, const struct galvatron_case *c, uin
     return galvatron_partition_even(c, partition);
 }
 
+/* Least budget of the partitions that are costed whatever comes: the one at hand, and with balancing both other anchors. Balancing goes on from those that fit, so with less nothing does. */
+static enum status least_needs(const struct search *search, const struct galvatron_case *c, const uint32_t *partition,
+                               struct arena *arena, double *needs_mib, struct error *error)
+{
+    *needs_mib = galvatron_case_needs_mib(c, partition);
+    if (search->rules.partition != GALVATRON_PARTITION_BIOBJECTIVE) {
+        return STATUS_OK;
+    }
+    uint32_t *other = arena_array(arena, uint32_t, c->setting.pipeline);
+    if (other == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a partition");
+    }
+    TRY(galvatron_partition_balanced(c, GALVATRON_WEIGHT_TIME, other, error));
+    *needs_mib = fmin(*needs_mib, galvatron_case_needs_mib(c, other));
+    (void)galvatron_partition_even(c, other);
+    *needs_mib = fmin(*needs_mib, galvatron_case_needs_mib(c, other));
+    return STATUS_OK;
+}
+
 static enum status search_partitions(struct search *search, struct galvatron_case *c, struct arena *arena, bool *fits,
                                      struct error *error)
 {
@@ -184,8 +142,10 @@ static enum status search_partitions(struct search *search, struct galvatron_cas
     if (!cuts) {
         return STATUS_OK;
     }
-    search->needs_mib = fmin(search->needs_mib, galvatron_case_needs_mib(c, trial.partition));
-    *fits = galvatron_case_fits(c, trial.partition);
+    double needs_mib;
+    TRY(least_needs(search, c, trial.partition, arena, &needs_mib, error));
+    search->needs_mib = fmin(search->needs_mib, needs_mib);
+    *fits = needs_mib <= (double)c->budget_mib;
     double bound = c->setting.batch / galvatron_case_bound_s(c);
     double to_beat = search->request->candidates ? search->own[galvatron_log2(c->setting.pipeline)].plan.samples_per_s
                                                  : result->best.samples_per_s;
@@ -214,6 +174,7 @@ static enum status search_case(struct search *search, double batch, uint32_t pip
     if (c.strategy_count == 0) {
         return STATUS_OK;
     }
+    search->cases++;
     TRY(galvatron_case_init(&c, rules->source, search->budget_mib, error));
     struct arena arena = { 0 };
     bool fits_here = false;
@@ -230,6 +191,7 @@ static void report(struct search *search, double batch, uint32_t pipeline)
     const struct galvatron_request *request = search->request;
     const struct galvatron_result *result = search->result;
     const struct galvatron_progress progress = { batch, pipeline, result->searches,
+                                                 search->work_total > 0 ? search->work_done / search->work_total : 0,
                                                  result->found ? result->best.samples_per_s : 0 };
     if (request->progress != NULL && !request->progress(request->progress_context, &progress)) {
         search->stop = true;
@@ -246,12 +208,14 @@ static enum status search_degree(struct search *search, uint32_t batch, uint32_t
     }
     if (search->rules.micro == GALVATRON_MICRO_OF_SOURCE) {
         uint32_t m = source->micro_batches(source->context, batch, pipeline);
-        return m == 0 ? STATUS_OK : search_case(search, batch, pipeline, m, fits, error);
+        enum status status = m == 0 ? STATUS_OK : search_case(search, batch, pipeline, m, fits, error);
+        search->work_done += galvatron_case_work(&search->rules, pipeline);
+        return status;
     }
     for (uint32_t m = pipeline; m <= batch && !search->stop; m++) {
-        /* Each device's samples must make m whole pieces at the least. */
-        if (batch % m == 0 && (double)batch * pipeline / source->gpus >= m) {
+        if (galvatron_micro_is_tried(&search->rules, batch, pipeline, m)) {
             TRY(search_case(search, batch, pipeline, m, fits, error));
+            search->work_done += galvatron_case_work(&search->rules, pipeline);
             report(search, batch, pipeline);
         }
     }
@@ -279,44 +243,42 @@ static void close_variant(struct search *search)
 static enum status search_variant(struct search *search, struct error *error)
 {
     const struct galvatron_request *rules = &search->rules;
-    bool fits = true, any_tried = true;
+    bool fits = true;
+    double work_done = search->work_done + (search->work_total > 0 ? galvatron_variant_work(rules) : 0);
     for (uint64_t batch = rules->batch_first; fits && !search->stop && batch <= UINT32_MAX;
          batch += rules->batch_step) {
         if (rules->batch_max != 0 && batch > rules->batch_max) {
             break;
         }
         fits = false;
-        any_tried = !rules->whole_batches;
+        uint64_t cases = search->cases;
         for (uint32_t pipeline = 1; pipeline <= rules->source->gpus && !search->stop; pipeline *= 2) {
-            any_tried = any_tried || batch % (rules->source->gpus / pipeline) == 0;
             TRY(search_degree(search, (uint32_t)batch, pipeline, &fits, error));
             report(search, (double)batch, pipeline);
         }
         if (fits && (double)batch > search->result->largest_batch) {
             search->result->largest_batch = (double)batch;
         }
-        fits = fits || !any_tried;
+        /* A batch that no degree takes says nothing of larger ones. */
+        bool skipped = rules->whole_batches && search->cases == cases;
+        fits = fits || (skipped && (rules->batch_max != 0 || batch < rules->source->gpus));
     }
+    search->work_done = work_done; /* larger batches were left out where none fitted */
     close_variant(search);
     return STATUS_OK;
 }
 
-/* Everything galvatron-bmw must not be worse than: single dimensions, pairs and variants, by their own rules. */
 static enum status search_variants(struct search *search, struct error *error)
 {
-    bool any_space = search->request->space == GALVATRON_SPACE_FULL;
-    for (uint32_t space = GALVATRON_SPACE_FULL + 1; any_space && space < GALVATRON_SPACE_COUNT && !search->stop;
-         space++) {
-        search->rules = *search->request;
-        set_variant(&search->rules, GALVATRON_VARIANT_V1);
-        search->rules.space = (enum galvatron_space)space;
-        search->variant = galvatron_space_name((enum galvatron_space)space);
-        TRY(search_variant(search, error));
+    struct galvatron_variant_search list[GALVATRON_SEARCHES_MAX];
+    uint32_t count = galvatron_list_variants(search->request, list);
+    for (uint32_t i = 0; i < count; i++) {
+        double work = galvatron_variant_work(&list[i].rules);
+        search->work_total = work > 0 ? search->work_total + work : search->work_total;
     }
-    for (uint32_t variant = 0; variant < GALVATRON_VARIANT_BMW && !search->stop; variant++) {
-        search->rules = *search->request;
-        set_variant(&search->rules, (enum galvatron_variant)variant);
-        search->variant = VARIANT_NAMES[variant];
+    for (uint32_t i = 0; i < count && !search->stop; i++) {
+        search->rules = list[i].rules;
+        search->variant = list[i].name;
         TRY(search_variant(search, error));
     }
     return STATUS_OK;
@@ -374,6 +336,16 @@ static enum status check_request(const struct galvatron_request *request, struct
                          "%u layers of %u kinds; at least one layer and 1 to %d kinds are allowed", source->layer_count,
                          source->kind_count, GALVATRON_KINDS_MAX);
     }
+    const struct {
+        const char *name;
+        uint32_t most;
+    } limits[] = { { "max_tensor", request->tensor_max }, { "max_pipeline", request->pipeline_max } };
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        if (limits[i].most > source->gpus) {
+            return error_set(error, STATUS_BAD_INPUT, "%s is %u: there are %u GPUs, allowed are 1 to %u (0: no limit)",
+                             limits[i].name, limits[i].most, source->gpus, source->gpus);
+        }
+    }
     if (request->batch_first < 1 || request->batch_step < 1 ||
         (request->batch_max != 0 && request->batch_max < request->batch_first)) {
         return error_set(error, STATUS_BAD_INPUT,
@@ -400,24 +372,14 @@ enum status galvatron_search(const struct galvatron_request *request, struct gal
             TRY_OR_FAIL(error_set(error, STATUS_NO_MEMORY, "no memory for %d candidates", CANDIDATES_MAX));
         }
     }
-    if (request->include_variants) {
-        TRY_OR_FAIL(search_variants(&search, error));
-    }
-    search.rules = *request;
-    bool bmw = request->include_variants || (request->one_f_one_b && request->recompute);
-    search.variant = bmw                                      ? VARIANT_NAMES[GALVATRON_VARIANT_BMW]
-                     : request->space != GALVATRON_SPACE_FULL ? galvatron_space_name(request->space)
-                     : request->one_f_one_b                   ? VARIANT_NAMES[GALVATRON_VARIANT_BIOBJ]
-                     : request->recompute                     ? VARIANT_NAMES[GALVATRON_VARIANT_BASE]
-                                                              : VARIANT_NAMES[GALVATRON_VARIANT_V1];
-    if (!search.stop) {
-        TRY_OR_FAIL(search_variant(&search, error));
-    }
+    TRY_OR_FAIL(search_variants(&search, error));
     result->interrupted = search.stop;
     if (result->found) {
         TRY_OR_FAIL(list_runners_up(&search, error));
         sort_candidates(result);
-    } else if (isfinite(search.needs_mib)) {
+    } else if (!isfinite(search.needs_mib)) {
+        result->nothing_tried = !search.stop;
+    } else {
         double needs = search.needs_mib;
         bool above = request->reserve && needs > RESERVE_FROM_MIB;
         result->smallest_budget_mib = above ? fmax(ceil(needs / (1 - RESERVE_SHARE)), needs) : needs;

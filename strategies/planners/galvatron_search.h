@@ -52,6 +52,7 @@ struct galvatron_progress {
     double batch;
     uint32_t pipeline;
     uint64_t searches; /* dynamic programmes so far */
+    double share;      /* of the estimated work, 0 .. 1; 0: not known */
     double best_samples_per_s;
 };
 
@@ -110,6 +111,7 @@ struct galvatron_result {
     uint32_t candidate_count;
     double largest_batch;       /* the largest that fits */
     double smallest_budget_mib; /* of the first batch, when nothing fits */
+    bool nothing_tried;         /* no batch could be split in any way of the space: that is no question of memory */
     uint64_t searches,
         skipped; /* dynamic programmes run; (batch, degree) pairs skipped since their unlimited optimum could not win */
     struct arena arena; /* owns all of the above */
@@ -120,7 +122,7 @@ void galvatron_request_init(struct galvatron_request *request, const struct galv
                             enum galvatron_variant variant);
 /* Of a request that includes variants, the one search that a plan's found_by names. */
 void galvatron_request_only(struct galvatron_request *request, const char *found_by);
-/* On error the result is empty. STATUS_BAD_INPUT: devices not a power of two, no budget, no layers, steps of 0. */
+/* On error the result is empty. STATUS_BAD_INPUT: devices not a power of two, degrees beyond them, no budget, no layers, steps of 0. */
 enum status galvatron_search(const struct galvatron_request *request, struct galvatron_result *result,
                              struct error *error);
 void galvatron_result_free(struct galvatron_result *result);

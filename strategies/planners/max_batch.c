@@ -58,7 +58,7 @@ static enum status try_size(void *context, uint32_t candidate, enum fit_verdict 
 {
     struct climb *climb = context;
     const struct planner_request *request = climb->request;
-    const struct planner_progress progress = { "simulating", climb->trials.count, 0, 0 };
+    const struct planner_progress progress = { .doing = "simulating", .done = climb->trials.count };
     struct plan plan = plan_of(climb, candidate);
     const struct plan *plans[] = { &plan };
     struct trial trial = { .candidate = candidate };

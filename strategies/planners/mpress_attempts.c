@@ -79,7 +79,7 @@ static void work(void *context, uint32_t index)
 static bool idle(void *context, uint32_t done, uint32_t total)
 {
     const struct mpress_search *search = context;
-    const struct planner_progress progress = { "emulating", done, total, 0 };
+    const struct planner_progress progress = { .doing = "emulating", .done = done, .total = total };
     return search->request->progress == NULL || search->request->progress(search->request->progress_context, &progress);
 }
 

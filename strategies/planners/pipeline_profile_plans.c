@@ -411,7 +411,7 @@ static enum status fill_none(const struct work *work, struct planner_result *res
 static bool listen(void *context, uint32_t done, uint32_t total)
 {
     const struct work *work = context;
-    const struct planner_progress progress = { "simulating", done, total, 0 };
+    const struct planner_progress progress = { .doing = "simulating", .done = done, .total = total };
     return work->request->progress == NULL || work->request->progress(work->request->progress_context, &progress);
 }
 

@@ -34,7 +34,10 @@ struct planner_progress {
     const char *doing;         /* "screening", "simulating" */
     uint64_t done, total;      /* total 0: not known */
     double best_samples_per_s; /* so far; 0: none */
+    double share;              /* of an estimate of the work, 0 .. 1; 0: none but done / total */
 };
+/* How far it is, 0 .. 1; 0: not known. */
+double planner_progress_share(const struct planner_progress *progress);
 
 /* Everything is borrowed for the call. */
 struct planner_request {

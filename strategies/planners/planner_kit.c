@@ -121,6 +121,14 @@ void planner_answer_free(struct planner_answer *answer)
     *answer = (struct planner_answer){ 0 };
 }
 
+double planner_progress_share(const struct planner_progress *progress)
+{
+    if (progress->share > 0 || progress->total == 0) {
+        return fmin(progress->share, 1);
+    }
+    return (double)progress->done / (double)progress->total;
+}
+
 void planner_balance(struct planner_choice *choice)
 {
     double time = 0, most_time = 0, memory = 0, most_memory = 0;

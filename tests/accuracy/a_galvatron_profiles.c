@@ -46,10 +46,38 @@ static const struct profile TIMES[] = {
 };
 enum { TIME_FILES = sizeof TIMES / sizeof *TIMES };
 
+/* Layers of several shapes: a kind of layer is the difference of two runs. */
+static const struct kind T5_KINDS[] = { { "encoder", "2,2", "4,2", T5_ENCODER, 2 },
+                                        { "decoder", "2,2", "2,4", T5_DECODER, 2 } };
+static const struct kind SWIN_KINDS[] = { { "stage 0", "12,12,12,12", "24,12,12,12", 0, 12 },
+                                          { "stage 1", "12,12,12,12", "12,24,12,12", 2, 12 },
+                                          { "stage 2", "12,12,12,12", "12,12,24,12", 4, 12 },
+                                          { "stage 3", "12,12,12,12", "12,12,12,24", 6, 12 } };
+static const struct shapes {
+    struct profile profile;
+    const struct kind *kinds;
+    uint32_t kind_count, first_batch, last_batch;
+    const char *sequences;
+} SHAPES[] = {
+    { { "T5__computation_profiling_bf16_t5-3B__2025-01-17_e8efe417", T5_3B, &T5_2025, 512 },
+      T5_KINDS,
+      2,
+      1,
+      8,
+      "512,512" },
+    { { "swin__computation_profiling_bf16_swin-huge__2025-02-14_793477d3", SWIN_HUGE, &BERT_VIT, 3136 },
+      SWIN_KINDS,
+      4,
+      12,
+      12,
+      "3136,784,196,49" },
+};
+enum { SHAPE_FILES = sizeof SHAPES / sizeof *SHAPES };
+
 enum { ROWS_MAX = 256 };
 struct row {
     const struct profile *profile;
-    uint32_t batch, sequence;
+    uint32_t batch, sequence, variant;
     double measured_s, predicted_s; /* of one layer */
 };
 static struct row rows[ROWS_MAX];
@@ -134,6 +162,26 @@ static void read_rows(const struct profile *profile)
     arena_free(&arena);
 }
 
+static void read_shapes(const struct shapes *shapes)
+{
+    struct json root;
+    char name[256];
+    struct json_document *document = profile_document(profile_path(&shapes->profile, name, sizeof name), &root);
+    for (uint32_t k = 0; k < shapes->kind_count; k++) {
+        for (uint32_t batch = shapes->first_batch; batch <= shapes->last_batch; batch++) {
+            char rest[64];
+            (void)snprintf(rest, sizeof rest, "_bsz%u_seq[%s]", batch, shapes->sequences);
+            EXPECT(row_count < ROWS_MAX);
+            rows[row_count++] = (struct row){ .profile = &shapes->profile,
+                                              .batch = batch,
+                                              .sequence = shapes->profile.sequence,
+                                              .variant = shapes->kinds[k].variant,
+                                              .measured_s = kind_difference(&root, &shapes->kinds[k], rest) * 1e-3 };
+        }
+    }
+    json_free(document);
+}
+
 /* What calibration may change: factors on the machine's rates and on what a layer's forward costs the host. The last is the most of a small layer: FSDP's hooks and an eager framework. */
 enum { BY_GEMM, BY_MEMORY, BY_ATTENTION, BY_HOST, FACTORS };
 static const char *const FACTOR_WORDS[FACTORS] = { "kernel_model.gemm.bf16.sm_efficiency",
@@ -172,7 +220,7 @@ static void predict_row(struct row *row, const double *factors)
     scale(&scenario.machine.gpu, factors);
     EXPECT_INT(pieces_open(&pieces, &scenario, &error), STATUS_OK);
     EXPECT_INT(pieces_layers(pieces, 1, false, row->batch, &layers, &error), STATUS_OK);
-    const struct piece_layer *layer = &layers->blocks[0];
+    const struct piece_layer *layer = &layers->blocks[row->variant];
     /* FSDP in mixed precision makes the layer's bf16 weights of its fp32 ones in every forward pass. */
     double cast = pieces_stream_s(pieces, KERNEL_ELEMENTWISE, 4 * layer->parameters, 2 * layer->parameters, 1);
     row->predicted_s = fmax(layer->forward_s + cast, layer->forward_host_s * factors[BY_HOST]);
@@ -236,12 +284,13 @@ static double print_by_profile(uint32_t half, const char *what)
 {
     double sums = 0, biases = 0, most = 0;
     uint32_t all = 0;
-    for (size_t p = 0; p < TIME_FILES; p++) {
+    for (size_t p = 0; p < TIME_FILES + SHAPE_FILES; p++) {
+        const struct profile *profile = p < TIME_FILES ? &TIMES[p] : &SHAPES[p - TIME_FILES].profile;
         double sum = 0, bias = 0, worst = 0;
         uint32_t count = 0;
         for (uint32_t i = half; i < row_count; i += 2) {
             double off = rows[i].predicted_s / rows[i].measured_s - 1;
-            if (rows[i].profile == &TIMES[p]) {
+            if (rows[i].profile == profile) {
                 sum += fabs(off);
                 bias += off;
                 worst = fabs(off) > fabs(worst) ? off : worst;
@@ -249,7 +298,7 @@ static double print_by_profile(uint32_t half, const char *what)
             }
         }
         if (count > 0) {
-            printf("  %-88s %2u rows  off %5.2f %%  bias %+6.2f %%  worst %+6.2f %%\n", TIMES[p].file, count,
+            printf("  %-88s %2u rows  off %5.2f %%  bias %+6.2f %%  worst %+6.2f %%\n", profile->file, count,
                    100 * sum / count, 100 * bias / count, 100 * worst);
         }
         sums += sum;
@@ -283,7 +332,10 @@ static void test_times(void)
     for (size_t i = 0; i < TIME_FILES; i++) {
         read_rows(&TIMES[i]);
     }
-    EXPECT(row_count >= 171);
+    for (size_t i = 0; i < SHAPE_FILES; i++) {
+        read_shapes(&SHAPES[i]);
+    }
+    EXPECT(row_count >= 191);
     double off = mean_error(shipped, 2, true, &worst);
     printf("  %u layers, the shipped dgx-a100-40gb is %.2f %% off, worst %.2f %%\n", row_count, 100 * off, 100 * worst);
     judge(1, "layer forward times kept back (Galvatron's profiles)");

@@ -2,7 +2,7 @@
  * (A100s, by bandwidths and budgets), and of what the code did only what the numbers say is known. A layer of a kind is the difference of two runs that differ by layers of that kind.
  *
  *   state    16 bytes a parameter over 8 devices (ZeRO-3 in mixed precision); act: what a forward pass adds to the memory of a device
- *   forward  on the shipped dgx-a100-40gb, with the cast of FSDP; of version 1 in fp32 on its titan-rtx-8-galvatron, ms a sample at 8 samples (its batch is not recorded)
+ *   forward  of version 1 in fp32 on its titan-rtx-8-galvatron, ms a sample at 8 samples (its batch is not recorded); those of version 2 are with the other models' (a_galvatron_profiles)
  *
  * Galvatron's T5 keeps the input of its activation (16 MiB more a layer than ReLU needs: taken as GELU) and has flash attention (no s x s tensors); its Swin is Hugging Face's. */
 #include "galvatron_profiles.h"
@@ -28,29 +28,6 @@ static void print_sum(const char *what, const struct sum *sum)
     profile_summary(what, sum->count, sum->off / sum->count, sum->bias / sum->count, sum->worst, 0);
 }
 
-static struct json_document *open_profile(const char *name, struct json *root)
-{
-    struct json_document *document = NULL;
-    struct error error = { 0 };
-    fclose(golden_open(name)); /* skips without data */
-    if (json_load(&document, golden_path(name), JSON_BYTES_MAX, &error) != STATUS_OK) {
-        TEST_FAIL_("%s", error.message);
-        exit(1);
-    }
-    json_root(document, root);
-    return document;
-}
-
-static double value(const struct json *at, const char *key)
-{
-    double number = NAN;
-    struct error error = { 0 };
-    if (json_real(at, key, -1e9, 1e9, &number, &error) != STATUS_OK) {
-        TEST_FAIL_("%s: %s", key, error.message);
-    }
-    return number;
-}
-
 static void open_scenario(struct scenario *scenario, const char *model, const char *machine, const char *software,
                           const char *precision)
 {
@@ -66,44 +43,12 @@ static void open_scenario(struct scenario *scenario, const char *model, const ch
     }
 }
 
-/* meta_configs/T5__t5-3B: 24 + 24 layers of width 1024, 32 heads of 128, 16384 between. */
-static void make_3b(struct model *m)
-{
-    m->layers = 48;
-    m->decoder_layers = 24;
-    m->heads = m->kv_heads = 32;
-    m->head_size = 128;
-    m->ffn = 16384;
-    m->activation = MODEL_GELU;
-}
-
-/* A kind of layer in a file: how its name in the keys differs from the runs with the fewest layers, and which variant it is. */
-struct kind {
-    const char *name, *less, *more;
-    uint32_t variant;
-    int more_layers;
-};
-static const struct kind T5_KINDS[] = { { "encoder", "2,2", "4,2", T5_ENCODER, 2 },
-                                        { "decoder", "2,2", "2,4", T5_DECODER, 2 } };
 static const struct kind T5_MEMORY[] = { { "encoder", "1,1", "2,1", T5_ENCODER, 1 },
                                          { "decoder", "1,1", "1,2", T5_DECODER, 1 } };
-static const struct kind SWIN_KINDS[] = { { "stage 0", "12,12,12,12", "24,12,12,12", 0, 12 },
-                                          { "stage 1", "12,12,12,12", "12,24,12,12", 2, 12 },
-                                          { "stage 2", "12,12,12,12", "12,12,24,12", 4, 12 },
-                                          { "stage 3", "12,12,12,12", "12,12,12,24", 6, 12 } };
 static const struct kind SWIN_MEMORY[] = { { "stage 0", "1,1,1,1", "2,1,1,1", 0, 1 },
                                            { "stage 1", "1,1,1,1", "1,2,1,1", 2, 1 },
                                            { "stage 2", "1,1,1,1", "1,1,2,1", 4, 1 },
                                            { "stage 3", "1,1,1,1", "1,1,1,2", 6, 1 } };
-
-static double difference(const struct json *at, const struct kind *kind, const char *rest)
-{
-    char key[128];
-    (void)snprintf(key, sizeof key, "layernum[%s]%s", kind->more, rest);
-    double more = value(at, key);
-    (void)snprintf(key, sizeof key, "layernum[%s]%s", kind->less, rest);
-    return (more - value(at, key)) / kind->more_layers;
-}
 
 static const struct piece_layer *block(struct pieces *pieces, int64_t tensor, bool split, int64_t batch,
                                        uint32_t variant)
@@ -114,41 +59,18 @@ static const struct piece_layer *block(struct pieces *pieces, int64_t tensor, bo
     return &layers->blocks[variant];
 }
 
-static void show_times(const char *file, struct scenario *scenario, const struct kind *kinds, size_t kind_count,
-                       int64_t first_batch, int64_t last_batch, const char *sequences, const char *title)
+static void show_memory(const struct profile *profile, const char *suffix, bool split, const struct kind *kinds,
+                        size_t kind_count, const char *sequences, const char *title)
 {
-    struct json root;
-    struct pieces *pieces;
-    struct error error = { 0 };
-    struct sum sum = { 0 };
-    struct json_document *document = open_profile(file, &root);
-    EXPECT_INT(pieces_open(&pieces, scenario, &error), STATUS_OK);
-    for (size_t k = 0; k < kind_count; k++) {
-        for (int64_t batch = first_batch; batch <= last_batch; batch++) {
-            char rest[64], what[64];
-            (void)snprintf(rest, sizeof rest, "_bsz%d_seq[%s]", (int)batch, sequences);
-            (void)snprintf(what, sizeof what, "%s forward, batch %d", kinds[k].name, (int)batch);
-            const struct piece_layer *layer = block(pieces, 1, false, batch, kinds[k].variant);
-            double cast = pieces_stream_s(pieces, KERNEL_ELEMENTWISE, 4 * layer->parameters, 2 * layer->parameters, 1);
-            add(&sum, what, difference(&root, &kinds[k], rest),
-                1e3 * fmax(layer->forward_s + cast, layer->forward_host_s), "ms");
-        }
-    }
-    print_sum(title, &sum);
-    pieces_close(pieces);
-    json_free(document);
-}
-
-static void show_memory(const char *file, const char *suffix, bool split, struct scenario *scenario,
-                        const struct kind *kinds, size_t kind_count, const char *sequences, const char *title)
-{
+    struct scenario scenario;
     struct json root, group;
     struct pieces *pieces;
     struct error error = { 0 };
     struct sum states = { 0 }, acts = { 0 };
     char line[96];
-    struct json_document *document = open_profile(file, &root);
-    EXPECT_INT(pieces_open(&pieces, scenario, &error), STATUS_OK);
+    struct json_document *document = profile_document(profile_path(profile, line, sizeof line), &root);
+    profile_scenario(&scenario, profile, profile->sequence);
+    EXPECT_INT(pieces_open(&pieces, &scenario, &error), STATUS_OK);
     for (int tensor = 1; tensor <= 8; tensor *= 2) {
         char key[32], rest[64], what[64];
         (void)snprintf(key, sizeof key, "1_%d_%d%s", tensor, 8 / tensor, suffix);
@@ -157,10 +79,11 @@ static void show_memory(const char *file, const char *suffix, bool split, struct
             const struct piece_layer *layer = block(pieces, tensor, split && tensor > 1, tensor, kinds[k].variant);
             (void)snprintf(what, sizeof what, "%s %s state of a layer", key, kinds[k].name);
             (void)snprintf(rest, sizeof rest, "_bsz8_seq[%s]_rank0_ms", sequences);
-            add(&states, what, difference(&group, &kinds[k], rest), 16 * layer->parameters * tensor / 8 / MIB, "MiB");
+            add(&states, what, kind_difference(&group, &kinds[k], rest), 16 * layer->parameters * tensor / 8 / MIB,
+                "MiB");
             (void)snprintf(what, sizeof what, "%s %s activations of a layer", key, kinds[k].name);
             (void)snprintf(rest, sizeof rest, "_bsz8_seq[%s]_rank0_act", sequences);
-            add(&acts, what, difference(&group, &kinds[k], rest), layer->saved_bytes[RECOMPUTE_NONE] / MIB, "MiB");
+            add(&acts, what, kind_difference(&group, &kinds[k], rest), layer->saved_bytes[RECOMPUTE_NONE] / MIB, "MiB");
         }
     }
     (void)snprintf(line, sizeof line, "%s, states of a layer", title);
@@ -168,30 +91,19 @@ static void show_memory(const char *file, const char *suffix, bool split, struct
     (void)snprintf(line, sizeof line, "%s, activations of a layer", title);
     print_sum(line, &acts);
     pieces_close(pieces);
+    scenario_free(&scenario);
     json_free(document);
 }
 
-static void test_t5(void)
-{
-    struct scenario scenario;
-    open_scenario(&scenario, "t5-large-48", "dgx-a100-40gb", "\"megatron-flash\"", "bf16");
-    make_3b(&scenario.model);
-    show_memory("galvatron2/model_profiles/T5__memory_profiling_bf16_t5-3B__2025-01-17_e8efe417.json", "_sp", true,
-                &scenario, T5_MEMORY, 2, "512,512", "T5-3B (Galvatron 2)");
-    show_times("galvatron2/model_profiles/T5__computation_profiling_bf16_t5-3B__2025-01-17_e8efe417.json", &scenario,
-               T5_KINDS, 2, 1, 8, "512,512", "T5-3B (Galvatron 2), layer forward times");
-    scenario_free(&scenario);
-}
+static const struct profile T5_MEMORY_FILE = { "T5__memory_profiling_bf16_t5-3B__2025-01-17_e8efe417", T5_3B, &T5_2025,
+                                               512 };
+static const struct profile SWIN_MEMORY_FILE = { "swin__memory_profiling_bf16_swin-huge__2025-02-14_793477d3",
+                                                 SWIN_HUGE, &BERT_VIT, 3136 };
 
-static void test_swin(void)
+static void test_memory(void)
 {
-    struct scenario scenario;
-    open_scenario(&scenario, "swin-huge-48", "dgx-a100-40gb", UNFUSED, "bf16");
-    show_memory("galvatron2/model_profiles/swin__memory_profiling_bf16_swin-huge__2025-02-14_793477d3.json", "", false,
-                &scenario, SWIN_MEMORY, 4, "3136,784,196,49", "Swin-Huge (Galvatron 2)");
-    show_times("galvatron2/model_profiles/swin__computation_profiling_bf16_swin-huge__2025-02-14_793477d3.json",
-               &scenario, SWIN_KINDS, 4, 12, 12, "3136,784,196,49", "Swin-Huge (Galvatron 2), layer forward times");
-    scenario_free(&scenario);
+    show_memory(&T5_MEMORY_FILE, "_sp", true, T5_MEMORY, 2, "512,512", "T5-3B (Galvatron 2)");
+    show_memory(&SWIN_MEMORY_FILE, "", false, SWIN_MEMORY, 4, "3136,784,196,49", "Swin-Huge (Galvatron 2)");
 }
 
 /* Version 1: constants for each kind of layer. */
@@ -218,7 +130,7 @@ static void test_first_version(void)
         struct pieces *pieces;
         struct json root, group;
         struct error error = { 0 };
-        struct json_document *document = open_profile(files[i].file, &root);
+        struct json_document *document = profile_document(files[i].file, &root);
         EXPECT_INT(json_object(&root, files[i].group, &group, &error), STATUS_OK);
         open_scenario(&scenario, files[i].model, "titan-rtx-8-galvatron", UNFUSED, "fp32");
         EXPECT_INT(pieces_open(&pieces, &scenario, &error), STATUS_OK);
@@ -226,8 +138,8 @@ static void test_first_version(void)
             const struct piece_layer *layer = block(pieces, 1, false, 8, files[i].variants[k]);
             char what[64];
             (void)snprintf(what, sizeof what, "%s %s, ms a sample", files[i].model, files[i].keys[k]);
-            add(&sum, what, value(&group, files[i].keys[k]), 1e3 * fmax(layer->forward_s, layer->forward_host_s) / 8,
-                "ms");
+            add(&sum, what, profile_value(&group, files[i].keys[k]),
+                1e3 * fmax(layer->forward_s, layer->forward_host_s) / 8, "ms");
         }
         pieces_close(pieces);
         scenario_free(&scenario);
@@ -236,4 +148,4 @@ static void test_first_version(void)
     print_sum("T5 and Swin of Galvatron 1, layer forward times", &sum);
 }
 
-TEST_MAIN(TEST(test_t5), TEST(test_swin), TEST(test_first_version))
+TEST_MAIN(TEST(test_memory), TEST(test_first_version))

@@ -1,5 +1,5 @@
 /* What Galvatron's profilers measured (shared data galvatron2/model_profiles; facts/galvatron-bmw.md E): the files, and what the code of their day ran. Shared by a_galvatron_profiles (layer times),
- * a_galvatron_memory (memory triples) and a_galvatron_shapes (T5 and Swin).
+ * a_galvatron_memory (memory triples) and a_galvatron_shapes (memory of T5 and Swin).
  *
  * Every file of a model that we have a graph of is here; experts and the files of a half of a layer are not. Numbers that stand in several files (they were carried along with the
  * repository) are one measurement and count once.
@@ -61,6 +61,7 @@ static const struct profile_code LLAMA_OCT_2024 = { .software = FP32,
 static const struct profile_code FROM_2025 = {
     .software = FLASH, .megatron = true, .tables_apart = true, .logits_twice = true
 };
+static const struct profile_code T5_2025 = { .software = FLASH, .megatron = true };
 static const struct profile_code BERT_VIT = { .software = UNFUSED, .megatron = true, .tables_apart = true };
 
 #define GPT(h, ffn)  "\"family\":\"gpt\",\"layers\":2,\"hidden\":" #h ",\"heads\":32,\"ffn\":" #ffn ",\"vocab\":50257"
@@ -71,6 +72,11 @@ static const struct profile_code BERT_VIT = { .software = UNFUSED, .megatron = t
 #define VIT(h, heads, ffn)                                                                                             \
     "\"family\":\"vit\",\"layers\":2,\"hidden\":" #h ",\"heads\":" #heads ",\"ffn\":" #ffn                             \
     ",\"image_size\":224,\"patch_size\":16,\"classes\":1000"
+/* meta_configs/T5__t5-3B: 24 + 24 layers of width 1024, 32 heads of 128, 16384 between. Galvatron's T5 keeps the input of its activation: GELU. */
+#define T5_3B                                                                                                          \
+    "\"family\":\"t5\",\"layers\":48,\"hidden\":1024,\"heads\":32,\"head_size\":128,\"ffn\":16384,\"vocab\":32128,"    \
+    "\"activation\":\"gelu\""
+#define SWIN_HUGE "\"base\":\"swin-huge-48\""
 
 struct profile {
     const char *file, *model;
@@ -78,19 +84,25 @@ struct profile {
     uint32_t sequence; /* where the keys have none; or the only one taken */
 };
 
+static inline const char *profile_path(const struct profile *profile, char *name, size_t size)
+{
+    (void)snprintf(name, size, "galvatron2/model_profiles/%s.json", profile->file);
+    return name;
+}
+
 static inline void profile_load(struct galvatron_file *file, const struct profile *profile, struct arena *arena)
 {
     struct error error = { 0 };
     char name[256];
-    (void)snprintf(name, sizeof name, "galvatron2/model_profiles/%s.json", profile->file);
-    if (galvatron_file_load(file, golden_path(name), arena, &error) != STATUS_OK) {
+    if (galvatron_file_load(file, golden_path(profile_path(profile, name, sizeof name)), arena, &error) != STATUS_OK) {
         TEST_FAIL_("%s", error.message);
         exit(1);
     }
 }
 
-/* Each run was told its sequence length: position tables are as long. */
-static inline void profile_scenario(struct scenario *scenario, const struct profile *profile, uint32_t sequence)
+/* Each run was told its sequence length: position tables are as long. With changes as of --set. */
+static inline void profile_scenario_with(struct scenario *scenario, const struct profile *profile, uint32_t sequence,
+                                         const char *const *sets, uint32_t set_count)
 {
     struct error error = { 0 };
     char text[1024], positions[64] = "";
@@ -101,10 +113,55 @@ static inline void profile_scenario(struct scenario *scenario, const struct prof
                    "{\"model\":{%s%s},\"machine\":\"dgx-a100-40gb\",\"gpus\":8,\"software\":%s,\"training\":{"
                    "\"sequence_length\":%u,\"global_batch\":8,\"precision\":\"bf16\"}}",
                    profile->model, positions, profile->code->software, sequence);
-    if (scenario_parse(scenario, text, "profile", NULL, 0, &error) != STATUS_OK) {
+    if (scenario_parse(scenario, text, "profile", sets, set_count, &error) != STATUS_OK) {
         TEST_FAIL_("%s", error.message);
         exit(1);
     }
+}
+
+static inline void profile_scenario(struct scenario *scenario, const struct profile *profile, uint32_t sequence)
+{
+    profile_scenario_with(scenario, profile, sequence, NULL, 0);
+}
+
+/* ---- models whose layers have several shapes ---- */
+
+static inline struct json_document *profile_document(const char *name, struct json *root)
+{
+    struct json_document *document = NULL;
+    struct error error = { 0 };
+    fclose(golden_open(name)); /* skips without data */
+    if (json_load(&document, golden_path(name), JSON_BYTES_MAX, &error) != STATUS_OK) {
+        TEST_FAIL_("%s", error.message);
+        exit(1);
+    }
+    json_root(document, root);
+    return document;
+}
+
+static inline double profile_value(const struct json *at, const char *key)
+{
+    double number = NAN;
+    struct error error = { 0 };
+    if (json_real(at, key, -1e9, 1e9, &number, &error) != STATUS_OK) {
+        TEST_FAIL_("%s: %s", key, error.message);
+    }
+    return number;
+}
+
+/* A kind of layer in a file: how its name in the keys differs from the runs with the fewest layers, and which variant it is. */
+struct kind {
+    const char *name, *less, *more;
+    uint32_t variant;
+    int more_layers;
+};
+static inline double kind_difference(const struct json *at, const struct kind *kind, const char *rest)
+{
+    char key[128];
+    (void)snprintf(key, sizeof key, "layernum[%s]%s", kind->more, rest);
+    double more = profile_value(at, key);
+    (void)snprintf(key, sizeof key, "layernum[%s]%s", kind->less, rest);
+    return (more - profile_value(at, key)) / kind->more_layers;
 }
 
 /* A line of the README's table (tests/accuracy/table.sh). */

@@ -93,6 +93,14 @@ run 1 plan "$s" --variant simulate=0
 complains "from 1 to 100000"
 run 1 plan "$s" --set gpus=7 --set training.global_batch=7 --space tp
 complains 'no split of 7 GPUs in space "tp"'
+for planner in galvatron-bmw galvatron exhaustive; do
+    run 1 plan "$s" --planner $planner --variant max_tensor=16
+    complains "max_tensor is 16: there are 8 GPUs"
+done
+run 1 plan "$s" --planner galvatron-bmw --variant max_pipeline=9
+complains "max_pipeline is 9: there are 8 GPUs"
+run 2 plan "$s" --planner galvatron-bmw --variant batch_first=7,batch_max=7 --quiet
+holds "no split to try of 8 GPUs in space full .*; the next batch for all devices is 8"
 run 0 plan "$s" --set gpus=7 --set training.global_batch=7 --quiet
 holds "^Budget"
 run 1 plan "$s" --set parallel.tensor=16
