@@ -15,9 +15,11 @@
 #include "sim/ir/schedule.h"
 #include "sim/ir/timeline.h"
 
-enum { EXECUTOR_ABI = 2 };
+enum { EXECUTOR_ABI = 3 };
 
 enum { EXECUTOR_MEASURES = 1 /* times are read from a clock: steps differ */ };
+
+struct cost_table;
 
 struct exec_options {
     const struct cluster *cluster; /* required by sim; real executors take nothing from it */
@@ -25,6 +27,8 @@ struct exec_options {
         *software;     /* required by sim; real executors take the allocator's kind from it (NULL: exact) */
     bool record_rates; /* keep rate changes: the audit looks at them (sim) */
     bool audit;        /* check the timeline before returning it */
+    /* sim: where to leave what each op costs (sim/engine/cost_table.h), for a further run of the schedule and for its result. Zeroed before the first run; the caller frees it. NULL: it is not kept. */
+    struct cost_table *costs;
     /* Progress, at most every ~100 ms: called with ops done (of all steps); return false to cancel (STATUS_EXECUTION). NULL: none. */
     bool (*progress)(void *context, uint32_t done, uint32_t total);
     void *progress_context;

@@ -251,15 +251,16 @@ static enum status compute_done(struct result *result, const struct result_input
     result->stage_count = s->rank_count;
     bool simulated = input->timeline->resources != NULL;
     const struct step_window window = timeline_step(s, input->timeline);
-    struct cost_table table = { 0 };
-    if (simulated) {
-        TRY(cost_table_build(&table, s, input->cluster, input->software, error));
+    struct cost_table own = { 0 };
+    const struct cost_table *table = input->costs != NULL ? input->costs : &own;
+    if (simulated && input->costs == NULL) {
+        TRY(cost_table_build(&own, s, input->cluster, input->software, error));
     }
     for (uint32_t r = 0; r < s->rank_count; r++) {
-        breakdown_rank(&result->stages[r], s, input->timeline, simulated ? &table : NULL, &window, r);
+        breakdown_rank(&result->stages[r], s, input->timeline, simulated ? table : NULL, &window, r);
     }
-    enum status status = simulated ? traffic(result, input, &table, error) : STATUS_OK;
-    cost_table_free(&table);
+    enum status status = simulated ? traffic(result, input, table, error) : STATUS_OK;
+    cost_table_free(&own);
     if (status == STATUS_OK && result->step_time_s > 0) {
         bounds(result, input);
     }
