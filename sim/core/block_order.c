@@ -10,11 +10,13 @@ struct place {
     uint32_t leaf, at; /* in row; in the leaf */
 };
 
-/* Whether a comes before b. Without branches: where a search goes is as good as random. */
+/* Whether a comes before b. */
 static inline bool is_before(const struct blockalloc_node *a, const struct blockalloc_node *b)
 {
-    bool lower = (a->bytes < b->bytes) | ((a->bytes == b->bytes) & (a->address < b->address));
-    return (a->stream < b->stream) | ((a->stream == b->stream) & lower);
+    if (a->stream != b->stream) {
+        return a->stream < b->stream;
+    }
+    return a->bytes != b->bytes ? a->bytes < b->bytes : a->address < b->address;
 }
 
 static struct block_leaf *leaf_at(const struct block_order *order, uint32_t place)
@@ -22,30 +24,45 @@ static struct block_leaf *leaf_at(const struct block_order *order, uint32_t plac
     return &order->leaves[order->row[place]];
 }
 
-/* The first leaf whose last block is not before `key`, and in it the first block that is not; leaf == count: all are. */
+/* Behind all blocks that are before `key`: in the last leaf that begins with one, or in the first. There must be a leaf. */
 static struct place find(const struct block_order *order, const struct blockalloc_node *nodes,
                          const struct blockalloc_node *key)
 {
-    struct place place = { 0, 0 };
-    for (uint32_t left = order->count; left > 0;) {
-        uint32_t half = left / 2;
-        const struct block_leaf *leaf = leaf_at(order, place.leaf + half);
-        bool beyond = is_before(&nodes[leaf->nodes[leaf->count - 1]], key);
-        place.leaf += beyond ? half + 1 : 0;
-        left = beyond ? left - half - 1 : half;
+    uint32_t place = 0, place_end = order->count;
+    while (place_end - place > 1) {
+        uint32_t middle = place + (place_end - place) / 2;
+        if (is_before(&nodes[leaf_at(order, middle)->nodes[0]], key)) {
+            place = middle;
+        } else {
+            place_end = middle;
+        }
     }
-    if (place.leaf == order->count) {
-        return place;
+    const struct block_leaf *leaf = leaf_at(order, place);
+    uint32_t at = 0, end = leaf->count;
+    while (at < end) {
+        uint32_t middle = at + (end - at) / 2;
+        if (is_before(&nodes[leaf->nodes[middle]], key)) {
+            at = middle + 1;
+        } else {
+            end = middle;
+        }
     }
-    const struct block_leaf *leaf = leaf_at(order, place.leaf);
-    const uint32_t *from = leaf->nodes;
-    for (uint32_t left = leaf->count; left > 1;) { /* the last one is not before it */
-        uint32_t half = left / 2;
-        from += is_before(&nodes[from[half - 1]], key) ? half : 0;
-        left -= half;
+    return (struct place){ place, at };
+}
+
+/* The first block that is not before `key`; BLOCK_NONE: all are. */
+static uint32_t find_block(const struct block_order *order, const struct blockalloc_node *nodes,
+                           const struct blockalloc_node *key, struct place *place)
+{
+    *place = (struct place){ 0, 0 };
+    if (order->count == 0) {
+        return BLOCK_NONE;
     }
-    place.at = (uint32_t)(from - leaf->nodes);
-    return place;
+    *place = find(order, nodes, key);
+    if (place->at == leaf_at(order, place->leaf)->count) {
+        *place = (struct place){ place->leaf + 1, 0 };
+    }
+    return place->leaf == order->count ? BLOCK_NONE : leaf_at(order, place->leaf)->nodes[place->at];
 }
 
 static void put_leaf(struct block_order *order, uint32_t place)
@@ -78,12 +95,11 @@ static void split_leaf(struct block_order *order, uint32_t place)
 
 void block_order_insert(struct block_order *order, const struct blockalloc_node *nodes, uint32_t node)
 {
-    struct place place = find(order, nodes, &nodes[node]);
+    struct place place = { 0, 0 };
     if (order->count == 0) {
         put_leaf(order, 0);
-    } else if (place.leaf == order->count) {
-        place.leaf--;
-        place.at = leaf_at(order, place.leaf)->count;
+    } else {
+        place = find(order, nodes, &nodes[node]);
     }
     struct block_leaf *leaf = leaf_at(order, place.leaf);
     if (leaf->count == BLOCK_LEAF_MAX) {
@@ -129,8 +145,8 @@ static void remove_at(struct block_order *order, struct place place)
 
 void block_order_remove(struct block_order *order, const struct blockalloc_node *nodes, uint32_t node)
 {
-    struct place place = find(order, nodes, &nodes[node]);
-    CHECK(place.leaf < order->count && leaf_at(order, place.leaf)->nodes[place.at] == node);
+    struct place place;
+    CHECK(find_block(order, nodes, &nodes[node], &place) == node);
     remove_at(order, place);
 }
 
@@ -138,12 +154,9 @@ uint32_t block_order_take_best_fit(struct block_order *order, const struct block
                                    uint64_t bytes)
 {
     const struct blockalloc_node least = { .stream = stream, .bytes = bytes };
-    struct place place = find(order, nodes, &least);
-    if (place.leaf == order->count) {
-        return BLOCK_NONE;
-    }
-    uint32_t node = leaf_at(order, place.leaf)->nodes[place.at];
-    if (nodes[node].stream != stream) {
+    struct place place;
+    uint32_t node = find_block(order, nodes, &least, &place);
+    if (node == BLOCK_NONE || nodes[node].stream != stream) {
         return BLOCK_NONE;
     }
     remove_at(order, place);

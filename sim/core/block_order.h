@@ -1,9 +1,9 @@
 /* The blocks of a blockalloc, and its free ones in order of (stream, bytes, address): for sim/core/blockalloc alone.
  *
- * An order is a row of leaves, each a sorted row of at most BLOCK_LEAF_MAX blocks, so that it is searched by halving
- * without guesses and changed by moving some words: free blocks are few (tens in a training step), and a tree's
- * mispredicted branches cost more than all this. Two neighbouring leaves together hold BLOCK_PAIR_MIN blocks or more,
- * so n blocks need at most n / 16 + 1 leaves. O(log n) to find; to change it, the words of a leaf, and once in tens of
+ * An order is a row of leaves, each a sorted row of at most BLOCK_LEAF_MAX blocks: searched by halving, changed by
+ * moving some words. Free blocks are few (tens in a training step), and a tree's nodes cost more than all this. Two
+ * neighbouring leaves together hold BLOCK_PAIR_MIN blocks or more, so n blocks need at most n / 16 + 1 leaves.
+ * O(log n) to find; to change it, the words of a leaf, and once in tens of
  * changes a row of n / 16 words. */
 #ifndef MEMWALL_CORE_BLOCK_ORDER_H
 #define MEMWALL_CORE_BLOCK_ORDER_H

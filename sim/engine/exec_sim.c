@@ -61,7 +61,7 @@ static enum status simulate(const struct schedule *schedule, const struct exec_o
     (void)snprintf(timeline->executor, sizeof timeline->executor, "%s", exec_sim.name);
     if (options->audit && timeline->outcome == TIMELINE_DONE) {
         const struct audit_resources resources = { table->capacities, table->asked, table->resource_count };
-        TRY(timeline_audit(schedule, timeline, &resources, error));
+        TRY(timeline_audit(schedule, timeline->schedule_hash, timeline, &resources, error));
     }
     return STATUS_OK;
 }
