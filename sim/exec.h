@@ -19,6 +19,8 @@ enum { EXECUTOR_ABI = 3 };
 
 enum { EXECUTOR_MEASURES = 1 /* times are read from a clock: steps differ */ };
 
+struct cost_table;
+
 /* Called when an instant is over, with the timeline so far: when what has started did (0: not yet, or at once), and the peaks until now. False ends the run. */
 struct exec_watch {
     bool (*go_on)(void *context, int64_t now_ps, const struct timeline *so_far);
@@ -31,6 +33,8 @@ struct exec_options {
         *software;     /* required by sim; real executors take the allocator's kind from it (NULL: exact) */
     bool record_rates; /* keep rate changes: the audit looks at them (sim) */
     bool audit;        /* check the timeline before returning it */
+    /* sim: where to leave what each op costs (sim/engine/cost_table.h), for a further run of the schedule and for its result. Zeroed before the first run; the caller frees it. NULL: it is not kept. */
+    struct cost_table *costs;
     /* Progress, at most every ~100 ms: called with ops done (of all steps); return false to cancel (STATUS_EXECUTION). NULL: none. */
     bool (*progress)(void *context, uint32_t done, uint32_t total);
     void *progress_context;

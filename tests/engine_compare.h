@@ -81,7 +81,7 @@ static inline void compare_schedule(struct schedule *made, uint64_t seed, const 
         struct error error = { 0 };
         timeline.schedule_hash = schedule_hash(&schedule);
         if (timeline.outcome == TIMELINE_DONE &&
-            timeline_audit(&schedule, &timeline, &resources, &error) != STATUS_OK) {
+            timeline_audit(&schedule, schedule_hash(&schedule), &timeline, &resources, &error) != STATUS_OK) {
             TEST_FAIL_("seed %llu: %s", (unsigned long long)seed, error.message);
         }
     }

@@ -234,7 +234,7 @@ static void test_other_processes(void)
     fake_run_must(&run);
     EXPECT_INT(run.fake.ops_done, 4);
     struct error error = { 0 };
-    EXPECT_INT(timeline_audit(&run.schedule, &run.timeline, NULL, &error), STATUS_OK);
+    EXPECT_INT(timeline_audit(&run.schedule, schedule_hash(&run.schedule), &run.timeline, NULL, &error), STATUS_OK);
     EXPECT_TEXT(error.message, "");
     const struct op_times *t = run.timeline.ops;
     EXPECT_INT(t[4].start_ps, 400);

@@ -170,7 +170,7 @@ static void test_audit_accepts(void)
         struct timeline t;
         struct error error = { 0 };
         make(test_seed + i, 1 + (uint32_t)(i % 4), 10 + (uint32_t)i, &s, &t);
-        if (timeline_audit(&s, &t, NULL, &error) != STATUS_OK) {
+        if (timeline_audit(&s, schedule_hash(&s), &t, NULL, &error) != STATUS_OK) {
             TEST_FAIL_("seed %" PRIu64 ": %s", test_seed + i, error.message);
         }
         timeline_free(&t);
@@ -182,7 +182,7 @@ static void expect_bad(const struct schedule *s, const struct timeline *t, const
                        const char *message, int line)
 {
     struct error error = { 0 };
-    enum status status = timeline_audit(s, t, resources, &error);
+    enum status status = timeline_audit(s, schedule_hash(s), t, resources, &error);
     if (status != STATUS_BAD_TIMELINE || strstr(error.message, message) == NULL) {
         TEST_FAIL_("line %d: %s, \"%s\"; expected \"%s\"", line, status_word(status), error.message, message);
     }
@@ -269,7 +269,7 @@ static void test_audit_resources(void)
     expect_bad(&s, &t, &resources, "the timeline has 0 resources, the cluster 2", __LINE__);
     t.resources = traffic;
     t.resource_count = 2;
-    EXPECT_INT(timeline_audit(&s, &t, &resources, &error), STATUS_OK);
+    EXPECT_INT(timeline_audit(&s, schedule_hash(&s), &t, &resources, &error), STATUS_OK);
     traffic[0].peak_use = 10 * (1 + 1e-8);
     expect_bad(&s, &t, &resources, "resource 0 is used at 10.00000", __LINE__);
     traffic[0].peak_use = 10;
@@ -334,7 +334,7 @@ static void test_does_not_fit(void)
     struct blocked_op blocked = { 2, gpu, 104857600, 58720256, SCHED_NONE };
     t.blocked = &blocked;
     t.blocked_count = 1;
-    EXPECT_INT(timeline_audit(&s, &t, NULL, &error), STATUS_OK);
+    EXPECT_INT(timeline_audit(&s, schedule_hash(&s), &t, NULL, &error), STATUS_OK);
     timeline_explain(&s, &t, &out);
     EXPECT_TEXT(
         out.text,

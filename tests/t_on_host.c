@@ -86,7 +86,8 @@ static bool simulate(struct bench *bench)
     const struct audit_resources resources = { bench->table.capacities, bench->table.asked,
                                                bench->table.resource_count };
     bench->timeline.schedule_hash = schedule_hash(&bench->schedule);
-    if (timeline_audit(&bench->schedule, &bench->timeline, &resources, &error) != STATUS_OK) {
+    if (timeline_audit(&bench->schedule, schedule_hash(&bench->schedule), &bench->timeline, &resources, &error) !=
+        STATUS_OK) {
         TEST_FAIL_("%s", error.message);
     }
     return true;

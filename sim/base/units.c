@@ -31,11 +31,6 @@ int64_t ps_nearest_s(double seconds)
     return ps >= 0x1p63 ? TIME_NEVER_PS : (int64_t)ps;
 }
 
-double s_from_ps(int64_t ps)
-{
-    return (double)ps / (double)PS_PER_S;
-}
-
 /* Three significant digits in the largest unit of which there is at least one. */
 static const char *text_in_units(double value, const struct unit *units, size_t count, char *buffer, size_t size)
 {

@@ -19,7 +19,10 @@
 int64_t ps_from_s(double seconds);
 /* Rounded to the nearest picosecond: for quantities that are added up, so that their roundings cancel. Same limits. */
 int64_t ps_nearest_s(double seconds);
-double s_from_ps(int64_t ps);
+static inline double s_from_ps(int64_t ps)
+{
+    return (double)ps / (double)PS_PER_S;
+}
 
 /* Text with a fitting unit, three significant digits: "13.7 s", "412 us", "61.2 GiB", "25.5 GB/s", "1.41 TFLOP/s".
  * Returns `buffer`. */

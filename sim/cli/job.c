@@ -177,6 +177,7 @@ enum status job_execute(struct job *job, const struct cli_flags *flags, const st
     all.cluster = &job->scenario.cluster;
     all.software = &job->scenario.software;
     all.audit = true;
+    all.costs = &job->costs;
     all.step_done = keep_step;
     all.step_context = job;
     TRY(execute(job, flags, executor, &all, error));
@@ -190,6 +191,7 @@ enum status job_execute(struct job *job, const struct cli_flags *flags, const st
         .timeline = &job->timeline,
         .cluster = &job->scenario.cluster,
         .software = &job->scenario.software,
+        .costs = executor == &exec_sim ? &job->costs : NULL,
         .plan = job->plan_words.text,
         .precision = job->scenario.plan.precision,
         .does_not_fit = job->does_not_fit.length > 0 ? job->does_not_fit.text : NULL,
@@ -204,6 +206,7 @@ void job_free(struct job *job)
     result_free(&job->result);
     strbuf_free(&job->does_not_fit);
     strbuf_free(&job->plan_words);
+    cost_table_free(&job->costs);
     timeline_free(&job->timeline);
     schedule_free(&job->schedule);
     scenario_free(&job->scenario);

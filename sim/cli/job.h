@@ -4,6 +4,7 @@
 
 #include "sim/cli/cli.h"
 #include "sim/cli/executors.h"
+#include "sim/engine/cost_table.h"
 #include "sim/exec.h"
 #include "sim/plan/policy_facts.h"
 #include "sim/plan/scenario.h"
@@ -15,6 +16,7 @@ struct job {
     struct policy_facts facts; /* of the lowering, for explain */
     bool refused;              /* the memory policy said STATUS_DOES_NOT_FIT: there is no schedule */
     struct timeline timeline;
+    struct cost_table costs; /* of the simulation; empty with other executors */
     struct strbuf
         does_not_fit;         /* the reason, when the step does not fit; the timeline is then that of memory to spare */
     struct strbuf plan_words; /* how the model is split, in one sentence */

@@ -4,7 +4,6 @@
 
 #include "sim/base/array.h"
 #include "sim/base/check.h"
-#include "sim/core/block_tree.h"
 
 /* PyTorch's constants, c10/cuda/CUDACachingAllocator (facts/hardware.md C.9): kMinBlockSize, kSmallSize,
  * kSmallBuffer, kLargeBuffer, kMinLargeAlloc, kRoundLarge. */
@@ -15,7 +14,7 @@
 #define OWN_SEGMENT_BYTES_MIN   (10u << 20)
 #define OWN_SEGMENT_ROUND_BYTES (2u << 20)
 
-enum { TREE_SMALL, TREE_LARGE, TREE_NONE };
+enum { ORDER_SMALL, ORDER_LARGE, ORDER_NONE };
 #define CAPACITY_BYTES_MAX     ((uint64_t)1 << 62)
 #define BEST_FIT_GRANULE_BYTES 512u
 #define DRY_ADDRESS            ((uint64_t)OWN_SEGMENT_ROUND_BYTES) /* not 0: that means no address */
@@ -34,7 +33,11 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 static enum status reserve_nodes(struct blockalloc *allocator, size_t count, struct error *error)
 {
-    return array_reserve(&allocator->nodes, count, error);
+    TRY(array_reserve(&allocator->nodes, count, error));
+    for (int i = 0; i < ORDER_NONE && allocator->config.kind != BLOCKALLOC_EXACT; i++) {
+        TRY(block_order_reserve(&allocator->orders[i], allocator->nodes.capacity, error));
+    }
+    return STATUS_OK;
 }
 
 /* reserve_nodes has made sure of it. */
@@ -47,8 +50,9 @@ static uint32_t new_node(struct blockalloc *allocator)
         CHECK(allocator->nodes.count < allocator->nodes.capacity);
         node = (uint32_t)allocator->nodes.count++;
     }
-    allocator->nodes.items[node] =
-        (struct blockalloc_node){ .previous = BLOCK_NONE, .next = BLOCK_NONE, .tree = TREE_NONE, .state = BLOCK_LIVE };
+    allocator->nodes.items[node] = (struct blockalloc_node){
+        .previous = BLOCK_NONE, .next = BLOCK_NONE, .order = ORDER_NONE, .state = BLOCK_LIVE
+    };
     return node;
 }
 
@@ -62,20 +66,14 @@ static void drop_node(struct blockalloc *allocator, uint32_t node)
 static void insert_free(struct blockalloc *allocator, uint32_t node)
 {
     struct blockalloc_node *n = &allocator->nodes.items[node];
-    /* xorshift32 (Marsaglia 2003): any fixed stream of numbers balances the trees. */
-    uint32_t x = allocator->priorities;
-    x ^= x << 13;
-    x ^= x >> 17;
-    x ^= x << 5;
-    allocator->priorities = x;
     n->state = BLOCK_FREE;
-    block_tree_insert(allocator->nodes.items, &allocator->roots[n->tree], node, x);
+    block_order_insert(&allocator->orders[n->order], allocator->nodes.items, node);
 }
 
 static void remove_free(struct blockalloc *allocator, uint32_t node)
 {
     struct blockalloc_node *n = &allocator->nodes.items[node];
-    block_tree_remove(allocator->nodes.items, &allocator->roots[n->tree], node);
+    block_order_remove(&allocator->orders[n->order], allocator->nodes.items, node);
     n->state = BLOCK_LIVE;
 }
 
@@ -109,8 +107,8 @@ static void unmap(struct blockalloc *allocator, uint64_t address, uint64_t bytes
     }
 }
 
-/* A new free segment, not in any tree yet; BLOCK_NONE when it does not fit. */
-static uint32_t make_segment(struct blockalloc *allocator, uint64_t bytes, uint32_t stream, uint8_t tree)
+/* A new free segment, not in any order yet; BLOCK_NONE when it does not fit. */
+static uint32_t make_segment(struct blockalloc *allocator, uint64_t bytes, uint32_t stream, uint8_t order)
 {
     struct blockalloc_stats *stats = &allocator->stats;
     if (bytes > allocator->config.capacity_bytes - stats->reserved_bytes) {
@@ -125,7 +123,7 @@ static uint32_t make_segment(struct blockalloc *allocator, uint64_t bytes, uint3
     n->address = address;
     n->bytes = bytes;
     n->stream = stream;
-    n->tree = tree;
+    n->order = order;
     stats->segments++;
     stats->segments_made++;
     stats->reserved_bytes += bytes;
@@ -154,7 +152,7 @@ void blockalloc_flush(struct blockalloc *allocator)
 
 /* -- taking and giving back -- */
 
-/* Make `node` (live, not in a tree) `bytes` long and put what is left into its tree. */
+/* Make `node` (live, not in an order) `bytes` long and put what is left into its order. */
 static void split(struct blockalloc *allocator, uint32_t node, uint64_t bytes)
 {
     uint32_t rest = new_node(allocator);
@@ -162,7 +160,7 @@ static void split(struct blockalloc *allocator, uint32_t node, uint64_t bytes)
     r->address = n->address + bytes;
     r->bytes = n->bytes - bytes;
     r->stream = n->stream;
-    r->tree = n->tree;
+    r->order = n->order;
     r->previous = node;
     r->next = n->next;
     if (n->next != BLOCK_NONE) {
@@ -175,7 +173,7 @@ static void split(struct blockalloc *allocator, uint32_t node, uint64_t bytes)
     insert_free(allocator, rest);
 }
 
-/* Join `node` with the free block behind it; neither is in a tree. */
+/* Join `node` with the free block behind it; neither is in an order. */
 static void join_next(struct blockalloc *allocator, uint32_t node)
 {
     struct blockalloc_node *n = &allocator->nodes.items[node];
@@ -220,7 +218,7 @@ static enum status get_exact(struct blockalloc *allocator, uint64_t bytes, uint3
 static enum status get_best_fit(struct blockalloc *allocator, uint64_t bytes, uint32_t *handle)
 {
     bytes = round_up(bytes, allocator->config.granule_bytes);
-    uint32_t node = block_tree_take_best_fit(allocator->nodes.items, &allocator->roots[TREE_SMALL], 0, bytes);
+    uint32_t node = block_order_take_best_fit(&allocator->orders[ORDER_SMALL], allocator->nodes.items, 0, bytes);
     if (node == BLOCK_NONE) {
         return STATUS_DOES_NOT_FIT;
     }
@@ -236,26 +234,26 @@ static enum status get_best_fit(struct blockalloc *allocator, uint64_t bytes, ui
 static enum status get_caching(struct blockalloc *allocator, uint64_t bytes, uint32_t stream, uint32_t *handle)
 {
     bytes = round_up(bytes, CACHING_GRANULE_BYTES);
-    uint8_t tree = bytes <= SMALL_BYTES_MAX ? TREE_SMALL : TREE_LARGE;
-    uint32_t node = block_tree_take_best_fit(allocator->nodes.items, &allocator->roots[tree], stream, bytes);
+    uint8_t order = bytes <= SMALL_BYTES_MAX ? ORDER_SMALL : ORDER_LARGE;
+    uint32_t node = block_order_take_best_fit(&allocator->orders[order], allocator->nodes.items, stream, bytes);
     if (node != BLOCK_NONE) {
         allocator->idle_segments -= is_whole_segment(&allocator->nodes.items[node]);
         allocator->nodes.items[node].state = BLOCK_LIVE;
     } else {
-        uint64_t segment_bytes = tree == TREE_SMALL              ? SMALL_SEGMENT_BYTES
+        uint64_t segment_bytes = order == ORDER_SMALL            ? SMALL_SEGMENT_BYTES
                                  : bytes < OWN_SEGMENT_BYTES_MIN ? LARGE_SEGMENT_BYTES
                                                                  : round_up(bytes, OWN_SEGMENT_ROUND_BYTES);
-        node = make_segment(allocator, segment_bytes, stream, tree);
+        node = make_segment(allocator, segment_bytes, stream, order);
         if (node == BLOCK_NONE) {
             blockalloc_flush(allocator);
-            node = make_segment(allocator, segment_bytes, stream, tree);
+            node = make_segment(allocator, segment_bytes, stream, order);
         }
         if (node == BLOCK_NONE) {
             return STATUS_DOES_NOT_FIT;
         }
     }
     uint64_t rest = allocator->nodes.items[node].bytes - bytes;
-    if (tree == TREE_SMALL ? rest >= CACHING_GRANULE_BYTES : rest > SMALL_BYTES_MAX) {
+    if (order == ORDER_SMALL ? rest >= CACHING_GRANULE_BYTES : rest > SMALL_BYTES_MAX) {
         split(allocator, node, bytes);
     }
     *handle = node;
@@ -300,7 +298,7 @@ void blockalloc_put(struct blockalloc *allocator, uint32_t handle)
     allocator->stats.allocated_bytes -= n->bytes;
     allocator->stats.blocks--;
     n->requested_bytes = 0;
-    if (n->tree == TREE_NONE) { /* exact, or of no bytes */
+    if (n->order == ORDER_NONE) { /* exact, or of no bytes */
         if (n->bytes > 0) {
             unmap(allocator, n->address, n->bytes);
         }
@@ -329,12 +327,8 @@ void blockalloc_put(struct blockalloc *allocator, uint32_t handle)
 
 enum status blockalloc_init(struct blockalloc *allocator, const struct blockalloc_config *config, struct error *error)
 {
-    *allocator = (struct blockalloc){ .config = *config,
-                                      .spare = BLOCK_NONE,
-                                      .roots = { BLOCK_NONE, BLOCK_NONE },
-                                      .last = BLOCK_NONE,
-                                      .priorities = 2463534242u,
-                                      .base_address = DRY_ADDRESS };
+    *allocator =
+        (struct blockalloc){ .config = *config, .spare = BLOCK_NONE, .last = BLOCK_NONE, .base_address = DRY_ADDRESS };
     CHECK(config->capacity_bytes <= CAPACITY_BYTES_MAX);
     CHECK((config->backing.map == NULL) == (config->backing.unmap == NULL));
     if (config->kind != BLOCKALLOC_BEST_FIT) {
@@ -345,7 +339,7 @@ enum status blockalloc_init(struct blockalloc *allocator, const struct blockallo
     allocator->config.granule_bytes = granule;
     uint64_t bytes = config->capacity_bytes & ~(granule - 1);
     TRY(reserve_nodes(allocator, 1, error));
-    uint32_t space = make_segment(allocator, bytes, 0, TREE_SMALL);
+    uint32_t space = make_segment(allocator, bytes, 0, ORDER_SMALL);
     if (space == BLOCK_NONE) {
         return error_set(error, STATUS_DOES_NOT_FIT, "no memory for a space of %llu bytes", (unsigned long long)bytes);
     }
@@ -369,6 +363,9 @@ void blockalloc_destroy(struct blockalloc *allocator)
         }
         unmap(allocator, n->address, bytes);
     }
+    for (int i = 0; i < ORDER_NONE; i++) {
+        block_order_free(&allocator->orders[i]);
+    }
     array_free(&allocator->nodes);
     *allocator = (struct blockalloc){ 0 };
 }
@@ -385,38 +382,24 @@ uint64_t blockalloc_bytes(const struct blockalloc *allocator, uint32_t handle)
     return allocator->nodes.items[handle].bytes;
 }
 
-/* A free block must be found in its tree, with its children on their sides and below it in priority. */
-static bool is_sound_free(const struct blockalloc *allocator, uint32_t node)
-{
-    const struct blockalloc_node *nodes = allocator->nodes.items, *n = &nodes[node];
-    uint32_t at = allocator->roots[n->tree];
-    while (at != node && at != BLOCK_NONE) {
-        at = block_is_before(n, &nodes[at]) ? nodes[at].left : nodes[at].right;
-    }
-    bool left =
-        n->left == BLOCK_NONE || (block_is_before(&nodes[n->left], n) && nodes[n->left].priority <= n->priority);
-    bool right =
-        n->right == BLOCK_NONE || (block_is_before(n, &nodes[n->right]) && nodes[n->right].priority <= n->priority);
-    return at == node && left && right;
-}
-
 bool blockalloc_is_sound(const struct blockalloc *allocator)
 {
     const struct blockalloc_node *nodes = allocator->nodes.items;
     const struct blockalloc_stats *stats = &allocator->stats;
     uint64_t live_bytes = 0, requested_bytes = 0, total_bytes = 0, blocks = 0, segments = 0, idle = 0;
+    size_t free_blocks[ORDER_NONE] = { 0 };
     for (uint32_t node = 0; node < allocator->nodes.count; node++) {
         const struct blockalloc_node *n = &nodes[node];
         if (n->state == BLOCK_UNUSED) {
             continue;
         }
         total_bytes += n->bytes;
-        segments += n->tree != TREE_NONE && n->previous == BLOCK_NONE;
+        segments += n->order != ORDER_NONE && n->previous == BLOCK_NONE;
         if (n->next != BLOCK_NONE) {
             const struct blockalloc_node *next = &nodes[n->next];
             bool both_free = n->state == BLOCK_FREE && next->state == BLOCK_FREE;
             if (next->previous != node || next->address != n->address + n->bytes || both_free ||
-                next->tree != n->tree) {
+                next->order != n->order) {
                 return false;
             }
         }
@@ -424,10 +407,14 @@ bool blockalloc_is_sound(const struct blockalloc *allocator)
             blocks++;
             live_bytes += n->bytes;
             requested_bytes += n->requested_bytes;
-        } else if (!is_sound_free(allocator, node)) {
-            return false;
         } else {
+            free_blocks[n->order]++;
             idle += is_whole_segment(n);
+        }
+    }
+    for (int i = 0; i < ORDER_NONE; i++) {
+        if (!block_order_is_sound(&allocator->orders[i], nodes, free_blocks[i])) {
+            return false;
         }
     }
     bool sums =

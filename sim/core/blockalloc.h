@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "sim/base/status.h"
+#include "sim/core/block_order.h"
 
 enum blockalloc_kind { BLOCKALLOC_EXACT, BLOCKALLOC_BEST_FIT, BLOCKALLOC_CACHING };
 
@@ -49,8 +50,6 @@ struct blockalloc_stats {
     uint64_t segments, segments_made, flushes; /* caching: now, ever, times the cache was given back */
 };
 
-struct blockalloc_node; /* a block, live or free */
-
 struct blockalloc {
     struct blockalloc_config config;
     struct blockalloc_stats stats;
@@ -59,12 +58,11 @@ struct blockalloc {
         struct blockalloc_node *items;
         size_t count, capacity;
     } nodes;
-    uint32_t spare;         /* list of unused nodes */
-    uint32_t roots[2];      /* trees of free blocks: small or the only one, large */
-    uint32_t last;          /* best fit: the block of the highest address */
-    uint32_t idle_segments; /* caching: wholly free ones */
-    uint32_t priorities;    /* state of the trees' random numbers */
-    uint64_t base_address;  /* best fit: where its space begins; dry: where the next segment is put */
+    struct block_order orders[2]; /* of free blocks: small or the only one, large */
+    uint32_t spare;               /* list of unused nodes */
+    uint32_t last;                /* best fit: the block of the highest address */
+    uint32_t idle_segments;       /* caching: wholly free ones */
+    uint64_t base_address;        /* best fit: where its space begins; dry: where the next segment is put */
 };
 
 /* STATUS_NO_MEMORY; wet best fit maps its capacity here and STATUS_DOES_NOT_FIT says that the backing refused. Free

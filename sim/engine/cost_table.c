@@ -477,30 +477,41 @@ static enum status cost_ops(struct cost_builder *b)
     return STATUS_OK;
 }
 
-/* What all activities together ask for: every op without partners is one, and the first of those that match. */
-static enum status sum_asked(struct cost_builder *b, struct arena *scratch)
+/* Of each record: how many ops it belongs to, and how many activities. Every op without partners is one activity, and the first of those that match. */
+struct record_uses {
+    uint32_t ops, activities;
+};
+
+static enum status count_uses(const struct cost_builder *b, struct arena *scratch, struct record_uses **counted)
 {
     const struct schedule *s = b->schedule;
     uint8_t *seen = arena_array(scratch, uint8_t, s->match_count);
-    uint32_t *activities = arena_array(scratch, uint32_t, b->costs.count);
-    if (seen == NULL || activities == NULL) {
+    struct record_uses *records = *counted = arena_array(scratch, struct record_uses, b->costs.count);
+    if (seen == NULL || records == NULL) {
         return error_set(b->error, STATUS_NO_MEMORY, "no memory for %u matches", s->match_count);
     }
     for (uint32_t i = 0; i < s->op_count; i++) {
         uint32_t match = s->ops[i].match;
-        activities[b->table->op_costs[i]] += match == SCHED_NONE || !seen[match];
+        struct record_uses *record = &records[b->table->op_costs[i]];
+        record->ops++;
+        record->activities += match == SCHED_NONE || !seen[match];
         if (match != SCHED_NONE) {
             seen[match] = 1;
         }
     }
+    return STATUS_OK;
+}
+
+/* What all activities together ask for. */
+static void sum_asked(struct cost_builder *b, const struct record_uses *records)
+{
     for (uint32_t c = 0; c < b->costs.count; c++) {
         const struct op_cost *cost = &b->costs.items[c];
         for (uint32_t u = cost->first_use; u < cost->first_use + cost->use_count; u++) {
             const struct maxmin_use *use = &b->uses.items[u];
-            b->table->asked[use->resource] += use->coefficient * cost->work_s * activities[c];
+            b->table->asked[use->resource] += use->coefficient * cost->work_s * records[c].activities;
         }
     }
-    return STATUS_OK;
 }
 
 static enum status keep(struct cost_builder *b)
@@ -523,14 +534,15 @@ static enum status keep(struct cost_builder *b)
 }
 
 /* The clock counts picoseconds in 63 bits; even if every op waited for every other, the step must end before it overflows. */
-static enum status check_clock(const struct cost_table *table, const struct schedule *schedule, struct error *error)
+static enum status check_clock(const struct cost_table *table, uint32_t op_count, const struct record_uses *records,
+                               struct error *error)
 {
     const double clock_s = s_from_ps(TIME_NEVER_PS) / 2;
-    double sum_s = 0;
-    for (uint32_t i = 0; i < schedule->op_count; i++) {
-        const struct op_cost *cost = &table->costs[table->op_costs[i]];
-        sum_s += s_from_ps(cost->latency_ps) + s_from_ps(cost->work_ps) + s_from_ps(cost->issue_first_ps) +
-                 s_from_ps(cost->issue_rest_ps) + s_from_ps(table->micro_batch_ps) + s_from_ps(table->step_ps);
+    double sum_s = op_count * (s_from_ps(table->micro_batch_ps) + s_from_ps(table->step_ps));
+    for (uint32_t c = 0; c < table->cost_count; c++) {
+        const struct op_cost *cost = &table->costs[c];
+        sum_s += records[c].ops * (s_from_ps(cost->latency_ps) + s_from_ps(cost->work_ps) +
+                                   s_from_ps(cost->issue_first_ps) + s_from_ps(cost->issue_rest_ps));
     }
     if (sum_s > clock_s) {
         return error_set(error, STATUS_LIMIT,
@@ -548,13 +560,15 @@ enum status cost_table_build(struct cost_table *table, const struct schedule *sc
     struct cost_builder b = {
         .table = table, .schedule = schedule, .cluster = cluster, .software = software, .error = error
     };
+    struct record_uses *records;
     enum status status;
     *table = (struct cost_table){ 0 };
     TRY_OR_FAIL(prepare(&b, &scratch));
     TRY_OR_FAIL(cost_ops(&b));
-    TRY_OR_FAIL(sum_asked(&b, &scratch));
+    TRY_OR_FAIL(count_uses(&b, &scratch, &records));
+    sum_asked(&b, records);
     TRY_OR_FAIL(keep(&b));
-    TRY_OR_FAIL(check_clock(table, schedule, error));
+    TRY_OR_FAIL(check_clock(table, schedule->op_count, records, error));
     TRY_OR_FAIL(cost_make_lanes(table, cluster, &scratch, error));
 fail:
     free(b.table_slots);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "sim/base/check.h"
+#include "sim/engine/cost_table.h"
 #include "sim/engine/engine.h"
 #include "sim/engine/reserved.h"
 #include "sim/ir/audit.h"
@@ -61,7 +62,7 @@ static enum status simulate(const struct schedule *schedule, const struct exec_o
     (void)snprintf(timeline->executor, sizeof timeline->executor, "%s", exec_sim.name);
     if (options->audit && timeline->outcome == TIMELINE_DONE) {
         const struct audit_resources resources = { table->capacities, table->asked, table->resource_count };
-        TRY(timeline_audit(schedule, timeline, &resources, error));
+        TRY(timeline_audit(schedule, timeline->schedule_hash, timeline, &resources, error));
     }
     return STATUS_OK;
 }
@@ -69,15 +70,17 @@ static enum status simulate(const struct schedule *schedule, const struct exec_o
 static enum status run(const struct schedule *schedule, const struct exec_options *options, struct timeline *timeline,
                        struct error *error)
 {
-    struct cost_table table;
+    struct cost_table own = { 0 }, *table = options->costs != NULL ? options->costs : &own;
     *timeline = (struct timeline){ 0 };
     enum status verified = sched_verify(schedule, error);
     if (verified != STATUS_OK && verified != STATUS_DOES_NOT_FIT) {
         return verified; /* what lives at the start does not fit: an outcome, which the engine tells */
     }
-    TRY(cost_table_build(&table, schedule, options->cluster, options->software, error));
-    enum status status = simulate(schedule, options, &table, timeline, error);
-    cost_table_free(&table);
+    if (table->op_costs == NULL) {
+        TRY(cost_table_build(table, schedule, options->cluster, options->software, error));
+    }
+    enum status status = simulate(schedule, options, table, timeline, error);
+    cost_table_free(&own);
     return status;
 }
 

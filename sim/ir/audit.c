@@ -13,9 +13,9 @@
 
 enum { NAME_BYTES = 200 };
 
-static enum status check_shape(const struct schedule *s, const struct timeline *t, struct error *error)
+static enum status check_shape(const struct schedule *s, struct hash hash, const struct timeline *t,
+                               struct error *error)
 {
-    struct hash hash = schedule_hash(s);
     char wanted[HASH_TEXT_BYTES], found[HASH_TEXT_BYTES];
     if (hash.a != t->schedule_hash.a || hash.b != t->schedule_hash.b) {
         return BAD(error, "the timeline is of another schedule: its hash is %s, the schedule's %s",
@@ -210,12 +210,12 @@ static enum status check_rates(const struct timeline *t, struct error *error)
     return STATUS_OK;
 }
 
-enum status timeline_audit(const struct schedule *schedule, const struct timeline *timeline,
+enum status timeline_audit(const struct schedule *schedule, struct hash hash, const struct timeline *timeline,
                            const struct audit_resources *resources, struct error *error)
 {
     struct arena scratch = { 0 };
     enum status status;
-    TRY_OR_FAIL(check_shape(schedule, timeline, error));
+    TRY_OR_FAIL(check_shape(schedule, hash, timeline, error));
     if (timeline->outcome != TIMELINE_DONE) {
         TRY_OR_FAIL(check_blocked(schedule, timeline, error));
         goto fail; /* nothing wrong; the rest is about steps that ended */

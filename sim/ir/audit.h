@@ -16,7 +16,8 @@ struct audit_resources {
     uint32_t resource_count;
 };
 
-enum status timeline_audit(const struct schedule *schedule, const struct timeline *timeline,
+/* `hash`: schedule_hash(schedule), which the caller has at hand; the timeline must carry it. */
+enum status timeline_audit(const struct schedule *schedule, struct hash hash, const struct timeline *timeline,
                            const struct audit_resources *resources, struct error *error);
 
 #endif

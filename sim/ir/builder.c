@@ -92,7 +92,11 @@ static uint32_t label_n(struct builder *b, const char *text, size_t length)
 
 uint32_t builder_label(struct builder *builder, const char *text)
 {
-    return label_n(builder, text, strlen(text));
+    struct recent_label *recent = &builder->recent[mix_end((uintptr_t)text) % RECENT_LABELS];
+    if (recent->label == 0 || recent->text != text || strcmp(builder->text.items + recent->label, text) != 0) {
+        *recent = (struct recent_label){ text, label_n(builder, text, strlen(text)) };
+    }
+    return recent->label;
 }
 
 uint32_t builder_label_format(struct builder *builder, const char *format, ...)

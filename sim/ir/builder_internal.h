@@ -35,6 +35,13 @@ struct late_release {
     X(late, struct late_release)                                                                                       \
     X(text, char)
 
+/* Labels asked for lately, by where their text stands: nearly always a literal. The text is compared all the same. */
+enum { RECENT_LABELS = 64 };
+struct recent_label {
+    const char *text;
+    uint32_t label; /* 0: none */
+};
+
 struct builder {
 #define X(name, type)                                                                                                  \
     struct {                                                                                                           \
@@ -44,6 +51,7 @@ struct builder {
     ARRAYS(X)
 #undef X
     struct builder_table kernel_table, work_table, group_table, label_table;
+    struct recent_label recent[RECENT_LABELS];
     uint32_t rank; /* the open one */
     struct error error;
     bool failed;

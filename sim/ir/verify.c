@@ -435,14 +435,14 @@ static enum status note_life(struct verifier *v, uint32_t index, uint32_t buffer
                              unsigned forbidden)
 {
     char name[OP_NAME_BYTES], other[OP_NAME_BYTES];
-    const char *label = sched_label(v->s, v->s->buffers[buffer].label);
-    if ((v->s->buffers[buffer].flags & forbidden) != 0) {
+    const struct sched_buffer *at = &v->s->buffers[buffer];
+    if ((at->flags & forbidden) != 0) {
         return BAD(v, "%s: %ss buffer %u \"%s\", which is marked live at the %s", verify_op_name(v, index, name), verb,
-                   buffer, label, forbidden == BUFFER_LIVE_AT_START ? "start" : "end");
+                   buffer, sched_label(v->s, at->label), forbidden == BUFFER_LIVE_AT_START ? "start" : "end");
     }
     if (*place != SCHED_NONE) {
-        return BAD(v, "%s: %ss buffer %u \"%s\" again, after %s", verify_op_name(v, index, name), verb, buffer, label,
-                   verify_op_name(v, *place, other));
+        return BAD(v, "%s: %ss buffer %u \"%s\" again, after %s", verify_op_name(v, index, name), verb, buffer,
+                   sched_label(v->s, at->label), verify_op_name(v, *place, other));
     }
     *place = index;
     return STATUS_OK;

@@ -167,7 +167,7 @@ static struct move move_between(const struct lowering *l, uint32_t from, uint32_
                          .group = SCHED_NONE,
                          .layer = kind_at(l, to) == LAYER_TRANSFORMER ? (uint16_t)(to - 1) : OP_TAG_NONE };
     move.from_bytes = lowering_crossing_bytes(l, move.from, from, to);
-    move.to_bytes = lowering_crossing_bytes(l, move.to, from, to);
+    move.to_bytes = a == b ? move.from_bytes : lowering_crossing_bytes(l, move.to, from, to);
     if (move.stays) {
         return move;
     }

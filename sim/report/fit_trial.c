@@ -7,6 +7,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
+#include "sim/engine/cost_table.h"
 #include "sim/engine/exec_sim_spare.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
@@ -19,6 +20,7 @@ struct run {
     struct scenario scenario;
     struct schedule schedule;
     struct timeline timeline;
+    struct cost_table costs;
     struct result result;
     struct policy_facts facts;
 };
@@ -26,6 +28,7 @@ struct run {
 static void run_free(struct run *run)
 {
     result_free(&run->result);
+    cost_table_free(&run->costs);
     timeline_free(&run->timeline);
     schedule_free(&run->schedule);
     scenario_free(&run->scenario);
@@ -92,6 +95,7 @@ static enum status take_figures(struct fit_trial *trial, struct run *run, struct
         .timeline = &run->timeline,
         .cluster = &run->scenario.cluster,
         .software = &run->scenario.software,
+        .costs = &run->costs,
         .precision = run->scenario.plan.precision,
     };
     TRY(result_compute(&run->result, &input, error));
@@ -146,9 +150,9 @@ static void refuse_fragmented(struct fit_trial *trial)
 
 static enum status simulate(struct fit_trial *trial, struct run *run, bool reserved, struct error *error)
 {
-    const struct exec_options options = { .cluster = &run->scenario.cluster,
-                                          .software = &run->scenario.software,
-                                          .audit = true };
+    const struct exec_options options = {
+        .cluster = &run->scenario.cluster, .software = &run->scenario.software, .audit = true, .costs = &run->costs
+    };
     TRY(exec_sim_spare(&run->schedule, &options, &run->timeline, error));
     bool waits = false;
     for (uint32_t i = 0; i < run->schedule.space_count; i++) {

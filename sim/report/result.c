@@ -30,8 +30,40 @@ struct measured_steps measured_steps(const double *steps_s, uint32_t count)
     return (struct measured_steps){ count, quantile_of(sorted, count, 0.5), sorted[0], sorted[count - 1] };
 }
 
+/* FLOPs of the matrix kernels of each work, in their order. */
+struct work_flops {
+    uint32_t *first; /* [work_count + 1] into flops */
+    double *flops;
+};
+
+static bool work_flops_list(const struct schedule *s, struct arena *arena, struct work_flops *list)
+{
+    uint32_t count = 0;
+    list->first = arena_array(arena, uint32_t, (size_t)s->work_count + 1);
+    list->flops = arena_array(arena, double, s->work_item_count);
+    if (list->first == NULL || list->flops == NULL) {
+        return false;
+    }
+    for (uint32_t w = 0; w < s->work_count; w++) {
+        const struct sched_work *work = &s->works[w];
+        for (uint32_t k = 0; k < work->item_count; k++) {
+            const struct work_item *item = &s->work_items[work->first_item + k];
+            if (item->kind == ITEM_KERNEL) {
+                const struct kernel *kernel = &s->kernels[item->index];
+                bool matrix = kernel->kernel_class == KERNEL_GEMM || kernel->kernel_class == KERNEL_ATTENTION_FORWARD ||
+                              kernel->kernel_class == KERNEL_ATTENTION_BACKWARD;
+                if (matrix) {
+                    list->flops[count++] = kernel->flops;
+                }
+            }
+        }
+        list->first[w + 1] = count;
+    }
+    return true;
+}
+
 /* FLOPs that the devices really execute, recomputation included, phantoms counted. */
-static double hardware_flops(const struct schedule *s)
+static double hardware_flops(const struct schedule *s, const struct work_flops *list)
 {
     double sum = 0;
     for (uint32_t r = 0; r < s->rank_count; r++) {
@@ -42,16 +74,8 @@ static double hardware_flops(const struct schedule *s)
             if (op->opcode != OP_COMPUTE || op->phase == PHASE_OPTIMIZER) {
                 continue;
             }
-            const struct sched_work *work = &s->works[op->work];
-            for (uint32_t k = 0; k < work->item_count; k++) {
-                const struct work_item *item = &s->work_items[work->first_item + k];
-                if (item->kind == ITEM_KERNEL) {
-                    const struct kernel *kernel = &s->kernels[item->index];
-                    bool matrix = kernel->kernel_class == KERNEL_GEMM ||
-                                  kernel->kernel_class == KERNEL_ATTENTION_FORWARD ||
-                                  kernel->kernel_class == KERNEL_ATTENTION_BACKWARD;
-                    flops += matrix ? kernel->flops : 0;
-                }
+            for (uint32_t k = list->first[op->work]; k < list->first[op->work + 1]; k++) {
+                flops += list->flops[k];
             }
         }
         sum += flops * rank->device_count;
@@ -59,12 +83,16 @@ static double hardware_flops(const struct schedule *s)
     return sum;
 }
 
-static void throughput(struct result *result, const struct result_input *input)
+static enum status throughput(struct result *result, const struct result_input *input, struct error *error)
 {
     const struct schedule *s = input->schedule;
     double step = result->step_time_s;
+    struct work_flops list;
     if (!result->complete || step <= 0) {
-        return;
+        return STATUS_OK;
+    }
+    if (!work_flops_list(s, &result->arena, &list)) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory for the report");
     }
     double gpus = s->gpu_count > 0 ? s->gpu_count : 1;
     double peak = input->cluster->machine->gpu.peak_flops[input->precision];
@@ -72,11 +100,12 @@ static void throughput(struct result *result, const struct result_input *input)
     result->tokens_per_s = s->tokens / step;
     result->tokens_per_s_per_gpu = result->tokens_per_s / gpus;
     result->model_tflops_per_gpu = s->model_flops / step / gpus / 1e12;
-    result->hardware_tflops_per_gpu = hardware_flops(s) / result->steps / step / gpus / 1e12;
+    result->hardware_tflops_per_gpu = hardware_flops(s, &list) / result->steps / step / gpus / 1e12;
     if (peak > 0 && !input->is_elsewhere) {
         result->mfu = result->model_tflops_per_gpu * 1e12 / peak;
         result->hfu = result->hardware_tflops_per_gpu * 1e12 / peak;
     }
+    return STATUS_OK;
 }
 
 /* ---- traffic ---- */
@@ -108,20 +137,56 @@ static double link_time_s(bool merged, const struct op_times *times, const struc
     return merged ? ran_s * ((double)cost->collective_ps / (double)cost->work_ps) : ran_s;
 }
 
-/* Bytes by class come from what each op asks for; the audit has held their sum to what moved. */
-static enum status traffic(struct result *result, const struct result_input *input, const struct cost_table *table,
-                           struct error *error)
+/* What one activity of a record carries over the links that are told. */
+struct carried {
+    uint32_t link; /* into result.links */
+    double bytes;  /* of one step */
+};
+
+/* What the records carry: `first` [cost_count + 1] into `carried`. */
+struct carriage {
+    uint32_t *first;
+    struct carried *carried;
+};
+
+static bool list_carriage(struct result *result, const struct cost_table *table, const uint32_t *slot,
+                          uint32_t resource_count, struct carriage *list)
+{
+    uint32_t count = 0;
+    list->first = arena_array(&result->arena, uint32_t, (size_t)table->cost_count + 1);
+    list->carried = arena_array(&result->arena, struct carried, table->use_count);
+    if (list->first == NULL || list->carried == NULL) {
+        return false;
+    }
+    for (uint32_t c = 0; c < table->cost_count; c++) {
+        const struct op_cost *cost = &table->costs[c];
+        const double work_s = s_from_ps(cost->work_ps);
+        for (uint32_t u = 0; u < cost->use_count; u++) {
+            const struct maxmin_use *use = &table->uses[cost->first_use + u];
+            /* behind the cluster's resources come the ports of ranks, which are no links */
+            if (use->resource < resource_count && slot[use->resource] != SCHED_NONE) {
+                list->carried[count++] =
+                    (struct carried){ slot[use->resource], use->coefficient * work_s / result->steps };
+            }
+        }
+        list->first[c + 1] = count;
+    }
+    return true;
+}
+
+/* The links with traffic; `slot` [resource_count]: which, or SCHED_NONE. */
+static enum status list_links(struct result *result, const struct result_input *input, uint32_t *slot,
+                              struct error *error)
 {
     const struct cluster *cluster = input->cluster;
     const struct timeline *timeline = input->timeline;
-    uint32_t *slot = arena_array(&result->arena, uint32_t, cluster->resource_count);
     uint32_t count = 0;
-    for (uint32_t r = 0; slot != NULL && r < cluster->resource_count; r++) {
+    for (uint32_t r = 0; r < cluster->resource_count; r++) {
         bool used = is_link(cluster->resources[r].kind) && timeline->resources[r].amount > 0;
         slot[r] = used ? count++ : SCHED_NONE;
     }
     result->links = arena_array(&result->arena, struct link_traffic, count);
-    if (slot == NULL || result->links == NULL) {
+    if (result->links == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory for the report");
     }
     result->link_count = count;
@@ -135,15 +200,31 @@ static enum status traffic(struct result *result, const struct result_input *inp
             };
         }
     }
+    return STATUS_OK;
+}
+
+/* Bytes by class come from what each op asks for; the audit has held their sum to what moved. */
+static enum status traffic(struct result *result, const struct result_input *input, const struct cost_table *table,
+                           struct error *error)
+{
+    const struct cluster *cluster = input->cluster;
+    uint32_t *slot = arena_array(&result->arena, uint32_t, cluster->resource_count);
+    struct carriage list;
+    if (slot == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory for the report");
+    }
+    TRY(list_links(result, input, slot, error));
+    uint32_t count = result->link_count;
     uint8_t *counted = arena_array(&result->arena, uint8_t, (size_t)input->schedule->match_count + 1);
     double *busy_s = arena_array(&result->arena, double, count);
     bool *merged = arena_array(&result->arena, bool, count);
-    if (counted == NULL || busy_s == NULL || merged == NULL) {
+    if (counted == NULL || busy_s == NULL || merged == NULL ||
+        !list_carriage(result, table, slot, cluster->resource_count, &list)) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory for the report");
     }
     for (uint32_t i = 0; i < input->schedule->op_count; i++) {
         const struct sched_op *op = &input->schedule->ops[i];
-        const struct op_cost *cost = &table->costs[table->op_costs[i]];
+        uint32_t record = table->op_costs[i];
         bool in_sequence = is_merged(cluster, op);
         enum time_class time_class = in_sequence ? TIME_TENSOR_COMM : op_time_class(op);
         if (op->match != SCHED_NONE && counted[op->match] != 0) {
@@ -152,16 +233,12 @@ static enum status traffic(struct result *result, const struct result_input *inp
         if (op->match != SCHED_NONE) {
             counted[op->match] = 1;
         }
-        const double work_s = s_from_ps(cost->work_ps);
-        const double kept_s = link_time_s(in_sequence, &timeline->ops[i], cost) / result->steps;
-        for (uint32_t u = 0; u < cost->use_count; u++) {
-            const struct maxmin_use *use = &table->uses[cost->first_use + u];
-            /* behind the cluster's resources come the ports of ranks, which are no links */
-            if (use->resource < cluster->resource_count && slot[use->resource] != SCHED_NONE) {
-                result->links[slot[use->resource]].class_bytes[time_class] += use->coefficient * work_s / result->steps;
-                busy_s[slot[use->resource]] += kept_s;
-                merged[slot[use->resource]] = merged[slot[use->resource]] || in_sequence;
-            }
+        const double kept_s = link_time_s(in_sequence, &input->timeline->ops[i], &table->costs[record]) / result->steps;
+        for (uint32_t u = list.first[record]; u < list.first[record + 1]; u++) {
+            uint32_t link = list.carried[u].link;
+            result->links[link].class_bytes[time_class] += list.carried[u].bytes;
+            busy_s[link] += kept_s;
+            merged[link] = merged[link] || in_sequence;
         }
     }
     /* The engine spreads merged collectives over their sequence: to it the links are busy all along. */
@@ -243,7 +320,7 @@ static void bounds(struct result *result, const struct result_input *input)
 static enum status compute_done(struct result *result, const struct result_input *input, struct error *error)
 {
     const struct schedule *s = input->schedule;
-    throughput(result, input);
+    TRY(throughput(result, input, error));
     result->stages = arena_array(&result->arena, struct stage_times, s->rank_count);
     if (result->stages == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory for the report");
@@ -251,15 +328,16 @@ static enum status compute_done(struct result *result, const struct result_input
     result->stage_count = s->rank_count;
     bool simulated = input->timeline->resources != NULL;
     const struct step_window window = timeline_step(s, input->timeline);
-    struct cost_table table = { 0 };
-    if (simulated) {
-        TRY(cost_table_build(&table, s, input->cluster, input->software, error));
+    struct cost_table own = { 0 };
+    const struct cost_table *table = input->costs != NULL ? input->costs : &own;
+    if (simulated && input->costs == NULL) {
+        TRY(cost_table_build(&own, s, input->cluster, input->software, error));
     }
     for (uint32_t r = 0; r < s->rank_count; r++) {
-        breakdown_rank(&result->stages[r], s, input->timeline, simulated ? &table : NULL, &window, r);
+        breakdown_rank(&result->stages[r], s, input->timeline, simulated ? table : NULL, &window, r);
     }
-    enum status status = simulated ? traffic(result, input, &table, error) : STATUS_OK;
-    cost_table_free(&table);
+    enum status status = simulated ? traffic(result, input, table, error) : STATUS_OK;
+    cost_table_free(&own);
     if (status == STATUS_OK && result->step_time_s > 0) {
         bounds(result, input);
     }

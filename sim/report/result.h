@@ -95,7 +95,8 @@ struct result_input {
     const struct timeline *timeline;
     const struct cluster *cluster;
     const struct software *software;
-    const char *plan; /* the plan in words (sim/plan/plan_words.h), or NULL */
+    const struct cost_table *costs; /* what the simulation left (exec_options.costs), or NULL: made anew */
+    const char *plan;               /* the plan in words (sim/plan/plan_words.h), or NULL */
     enum dtype precision;
     const char *does_not_fit; /* why the step does not fit, when `timeline` was run with memory to spare; else NULL */
     const struct measured_steps *measured; /* of real executors; else NULL */

@@ -6,6 +6,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/json_write.h"
+#include "sim/engine/cost_table.h"
 #include "sim/engine/exec_sim_spare.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
@@ -42,6 +43,7 @@ struct work {
     struct scenario scenario;
     struct schedule schedule;
     struct timeline timeline;
+    struct cost_table costs;
     struct result result;
     struct strbuf does_not_fit;
 };
@@ -50,6 +52,7 @@ static void work_free(struct work *work)
 {
     result_free(&work->result);
     strbuf_free(&work->does_not_fit);
+    cost_table_free(&work->costs);
     timeline_free(&work->timeline);
     schedule_free(&work->schedule);
     scenario_free(&work->scenario);
@@ -77,9 +80,9 @@ static enum status lower(struct work *work, struct error *error)
 static enum status simulate(struct work *work, struct error *error)
 {
     struct schedule *s = &work->schedule;
-    const struct exec_options options = { .cluster = &work->scenario.cluster,
-                                          .software = &work->scenario.software,
-                                          .audit = true };
+    const struct exec_options options = {
+        .cluster = &work->scenario.cluster, .software = &work->scenario.software, .audit = true, .costs = &work->costs
+    };
     TRY(exec_sim.run(s, &options, &work->timeline, error));
     if (work->timeline.outcome != TIMELINE_DOES_NOT_FIT) {
         return STATUS_OK;
@@ -242,6 +245,7 @@ static enum status compute(struct sweep_row *row, struct work *work, const char 
         .timeline = &work->timeline,
         .cluster = &work->scenario.cluster,
         .software = &work->scenario.software,
+        .costs = &work->costs,
         .precision = work->scenario.plan.precision,
         .does_not_fit = work->does_not_fit.length > 0 ? work->does_not_fit.text : NULL,
     };

@@ -13,7 +13,7 @@
 #include "sim/sweep/sweep_pool.h"
 #include "sim/sweep/sweep_scenario.h"
 
-enum { COMMIT_MS = 250, LISTEN_MS = 100, ALONE_WAIT_MS = 50, RANKS_WAIT_MS = 1, FOUND_MAX = 64 };
+enum { COMMIT_MS = 250, LISTEN_MS = 100, ALONE_WAIT_MS = 50, RANKS_WAIT_MS = 1, FOUND_MAX = 64, AHEAD = 64 };
 
 struct remote {
     uint32_t room, held; /* tasks it takes at a time, and has */
@@ -301,9 +301,9 @@ enum status sweep_run(const struct sweep *sweep, struct sweep_database *database
     if (run.remotes == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory");
     }
-    /* Twice as many slots as can be under way, so that nobody waits for the database. */
+    /* Twice as many slots as can be under way, and for the threads here what they do while a disk takes half a second to write the database: nobody waits for it. */
     enum status status =
-        sweep_pool_open(&run.pool, options->threads, 4 * options->threads * ranks + 8, sweep->name, error);
+        sweep_pool_open(&run.pool, options->threads, (4 * ranks + AHEAD) * options->threads, sweep->name, error);
     if (status == STATUS_OK) {
         sweep_walk_start(&run.walk, sweep);
         run.committed_ms = now_ms();

@@ -50,7 +50,7 @@ static uint64_t run(const struct schedule *schedule, const struct cluster *clust
     timeline.schedule_hash = schedule_hash(schedule);
     at[SIMULATION] = at[AUDIT] = bench_now_s();
     const struct audit_resources resources = { table.capacities, table.asked, table.resource_count };
-    check(timeline_audit(schedule, &timeline, &resources, &error));
+    check(timeline_audit(schedule, schedule_hash(schedule), &timeline, &resources, &error));
     at[AUDIT + 1] = bench_now_s();
     for (int part = 0; part < PARTS; part++) {
         seconds[part] = at[part + 1] - at[part];

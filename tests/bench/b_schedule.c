@@ -209,7 +209,7 @@ int main(void)
             return 1;
         }
         double before = seconds();
-        if (timeline_audit(&s, &timeline, NULL, &error) != STATUS_OK) {
+        if (timeline_audit(&s, schedule_hash(&s), &timeline, NULL, &error) != STATUS_OK) {
             printf("%s\n", error.message);
             return 1;
         }

@@ -166,7 +166,7 @@ static enum status finish_step(struct dispatch *d, struct timeline *t, struct er
     }
     tell_reserved(d, t);
     if (d->options->audit && d->local_ops == t->op_count) {
-        TRY(timeline_audit(d->schedule, t, NULL, error));
+        TRY(timeline_audit(d->schedule, d->hash, t, NULL, error));
     }
     return STATUS_OK;
 }
