@@ -25,6 +25,8 @@ double s_from_ps(int64_t ps);
  * Returns `buffer`. */
 const char *text_time_ps(int64_t ps, char *buffer, size_t size);
 const char *text_bytes(double bytes, char *buffer, size_t size);
+/* In the unit that text_bytes gives `largest`, for columns that are compared: 0.72 GiB beside 61.2 GiB. */
+const char *text_bytes_as(double bytes, double largest, char *buffer, size_t size);
 const char *text_bytes_per_s(double bytes_per_s, char *buffer, size_t size);
 const char *text_flops_per_s(double flops_per_s, char *buffer, size_t size);
 

@@ -72,6 +72,10 @@ for id in answer timeline memory links causes binds certainty assumptions repeat
 done
 has "$page" "One training step on 2 GPUs of dgx-a100-80gb, simulated by the sim executor of memwall. .*: pipeline 2 (1f1b); .* micro-batches of .*; memory policy resident"
 has "$page" "The critical path"
+# figures that would puzzle say why: executed below model FLOPs, a rate far below what the link can carry
+has "$page" "Executed (HFU): .*, causal attention leaves out the masked half"
+has "$page" "Each column is the mean of .* that it can carry are far above this picture"
+has "$page" "All on one scale: a picture's full height is .* of what its link can carry"
 has "$page" "--set machine=dgx-a100-80gb"
 cp "$page" "$folder/first.html"
 run 0 report "$s" --out "$page" --quiet --uncertainty 20 --set machine=dgx-a100-80gb --set gpus=2
