@@ -117,3 +117,10 @@ const char *text_flops_per_s(double flops_per_s, char *buffer, size_t size)
                                          { "EFLOP/s", 1e18 } };
     return text_in_units(flops_per_s, units, COUNT(units), buffer, size);
 }
+
+const char *text_number(double value, int digits, char *buffer, size_t size)
+{
+    bool long_whole = fabs(value) >= pow(10, digits) && fabs(value) < 1e15;
+    (void)(long_whole ? snprintf(buffer, size, "%.0f", value) : snprintf(buffer, size, "%.*g", digits, value));
+    return buffer;
+}

@@ -83,8 +83,11 @@ static void headline(const struct result *result, const struct result_input *inp
                       text_time_ps(ps_nearest_s(input->measured->max_s), d, sizeof d));
     }
     strbuf_char(out, '\n');
-    strbuf_printf(out, "  throughput         %.4g samples/s, %.4g tokens/s (%.4g a GPU)\n", result->samples_per_s,
-                  result->tokens_per_s, result->tokens_per_s_per_gpu);
+    char samples[32], tokens[32];
+    strbuf_printf(out, "  throughput         %s samples/s, %s tokens/s (%s a GPU)\n",
+                  text_number(result->samples_per_s, 4, samples, sizeof samples),
+                  text_number(result->tokens_per_s, 4, tokens, sizeof tokens),
+                  text_number(result->tokens_per_s_per_gpu, 4, a, sizeof a));
     text_flops_per_s(result->model_tflops_per_gpu * 1e12, a, sizeof a);
     text_flops_per_s(result->hardware_tflops_per_gpu * 1e12, b, sizeof b);
     const char *executed = result_executed_words(result->model_tflops_per_gpu, result->hardware_tflops_per_gpu);
