@@ -206,7 +206,7 @@ uint32_t machine_library_count(void);
 const char *machine_library_name(uint32_t index);
 const char *machine_library_text(uint32_t index, size_t *length);
 
-/* NCCL's buffers of one communicator: channels x (receive + send) per peer in the ring (facts/hardware.md C.9: 10 MiB and 2 MiB a channel and peer). */
+/* NCCL's buffers of one communicator: channels x (receive + send) per peer in the ring (NCCL's buffer sizes: 10 MiB and 2 MiB a channel and peer). */
 double machine_communicator_bytes(const struct machine *machine);
 
 /* The provenance that covers a field by its JSON path without "$." ("gpu.clock_MHz"; parts and links by kind: "links.pcie.GBps"): the longest matching prefix,

@@ -40,6 +40,13 @@ static void test_text(void)
     EXPECT_TEXT(text_bytes(0, b, sizeof b), "0 B");
     EXPECT_TEXT(text_bytes(512, b, sizeof b), "512 B");
     EXPECT_TEXT(text_bytes(80 * GIB, b, sizeof b), "80.0 GiB");
+    EXPECT_TEXT(text_bytes_as(740 * MIB, 61.2 * GIB, b, sizeof b), "0.72 GiB");
+    EXPECT_TEXT(text_bytes_as(0, 512, b, sizeof b), "0 B");
+    EXPECT_TEXT(text_number(169934.4, 4, b, sizeof b), "169934");
+    EXPECT_TEXT(text_number(9589.2, 4, b, sizeof b), "9589");
+    EXPECT_TEXT(text_number(-12345.6, 4, b, sizeof b), "-12346");
+    EXPECT_TEXT(text_number(4.68249, 4, b, sizeof b), "4.682");
+    EXPECT_TEXT(text_number(0, 4, b, sizeof b), "0");
     EXPECT_TEXT(text_bytes_per_s(25.5e9, b, sizeof b), "25.5 GB/s");
     EXPECT_TEXT(text_flops_per_s(1.41e12, b, sizeof b), "1.41 TFLOP/s");
     EXPECT_TEXT(text_flops_per_s(9.996e14, b, sizeof b), "1.00 PFLOP/s");

@@ -51,6 +51,40 @@ static void test_elements(void)
     strbuf_free(&out);
 }
 
+static void test_grouped(void)
+{
+    static const char *const expected[][2] = {
+        { "12288 x (24576 + 1234) = 1234567", "12,288 x (24,576 + 1234) = 1,234,567" },
+        { "op 12345, of 84987084800 bytes", "op 12,345, of 84,987,084,800 bytes" },
+        { "98765.43 s", "98,765.43 s" },
+        { "arXiv 2205.05198, 10.1145/3458817, v100000, 20220101-a, 12345x",
+          "arXiv 2205.05198, 10.1145/3458817, v100000, 20220101-a, 12345x" },
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        struct strbuf out = { 0 };
+        struct html h = { .out = &out };
+        html_text_grouped(&h, expected[i][0]);
+        EXPECT_TEXT(out.text, expected[i][1]);
+        strbuf_free(&out);
+    }
+}
+
+static void test_shares(void)
+{
+    static const struct {
+        double share;
+        const char *text;
+    } expected[] = { { 0, "0 %" },          { 1e-6, "< 0.01 %" }, { 0.0926, "9.26 %" }, { 0.0999, "9.99 %" },
+                     { 0.09996, "10.0 %" }, { -0.34, "-34.0 %" }, { 0.9996, "100 %" },  { 2.5, "250 %" } };
+    char text[32];
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        EXPECT_TEXT(step_share_text(expected[i].share, text, sizeof text), expected[i].text);
+    }
+    EXPECT_TEXT(step_number_text(149.83, text, sizeof text), "150");
+    EXPECT_TEXT(step_number_text(999.7, text, sizeof text), "1,000");
+    EXPECT_TEXT(step_number_text(0.012345, text, sizeof text), "0.0123");
+}
+
 static void test_table(void)
 {
     static const struct html_column columns[] = { { "what", false }, { "how much", true } };
@@ -204,7 +238,7 @@ static void test_facts(void)
                                                { "", "energy", "2.5 kWh" },
                                                { "", "note", "<b>" },
                                                { "rented", "usd", "$1,234,567" },
-                                               { "rented", "usd per trillion tokens", "$3.456" },
+                                               { "rented", "usd per trillion tokens", "$3.46" },
                                                { "prices, system", "value", "6,500 W" },
                                                { "prices, system", "estimated", "yes" },
                                                { "prices, system", "year", "2023" },
@@ -382,7 +416,7 @@ static void test_page(void)
         }
         EXPECT(strstr(page.text, "id=\"cost\"") == NULL);
         EXPECT_INT(occurrences(page.text, "role=\"img\""), occurrences(page.text, "<title id="));
-        EXPECT_INT(occurrences(page.text, "<table>"), occurrences(page.text, "<caption"));
+        EXPECT_INT(occurrences(page.text, "<table"), occurrences(page.text, "<caption"));
         step_source_free(&source);
     }
     strbuf_free(&page);
@@ -561,6 +595,7 @@ static void test_explanation(void)
     report_run_free(&run);
 }
 
-TEST_MAIN(TEST(test_escaping), TEST(test_elements), TEST(test_table), TEST(test_checker), TEST(test_csv),
-          TEST(test_bad_csv), TEST(test_bad_results), TEST(test_facts), TEST(test_memory_bins), TEST(test_page),
-          TEST(test_result_alone), TEST(test_neighbours), TEST(test_series), TEST(test_traffic), TEST(test_explanation))
+TEST_MAIN(TEST(test_escaping), TEST(test_elements), TEST(test_grouped), TEST(test_shares), TEST(test_table),
+          TEST(test_checker), TEST(test_csv), TEST(test_bad_csv), TEST(test_bad_results), TEST(test_facts),
+          TEST(test_memory_bins), TEST(test_page), TEST(test_result_alone), TEST(test_neighbours), TEST(test_series),
+          TEST(test_traffic), TEST(test_explanation))

@@ -69,6 +69,24 @@ static void test_range(void)
     sweep_free(&sweep);
 }
 
+/* Logarithmic values by count fall on the numbers that people mean: micro-batches 1, 2, 4, 8 are whole. */
+static void test_log_count(void)
+{
+    struct sweep sweep;
+    struct error error = { 0 };
+    EXPECT_INT(sweep_parse(&sweep,
+                           SWEEP("{\"path\":\"training.micro_batch\",\"log_range\":{\"from\":1,\"to\":8,"
+                                 "\"count\":4}}",
+                                 ""),
+                           "t.json", &error),
+               STATUS_OK);
+    EXPECT_INT(sweep.points, 4);
+    for (size_t i = 0; i < 4; i++) {
+        EXPECT_REAL(sweep.axes[0].values[i].number, (double)(1 << i), 0);
+    }
+    sweep_free(&sweep);
+}
+
 static void test_refused(void)
 {
     static const struct {
@@ -368,6 +386,6 @@ static void test_bad_files(void)
     EXPECT_INT(sweep_database_open_to_read(&database, "", "test", &error), STATUS_BAD_INPUT);
 }
 
-TEST_MAIN(TEST(test_points), TEST(test_range), TEST(test_refused), TEST(test_hash), TEST(test_threads_and_resume),
-          TEST(test_error_rows), TEST(test_memory_columns), TEST(test_pareto), TEST(test_infinite_figure),
-          TEST(test_bad_files))
+TEST_MAIN(TEST(test_points), TEST(test_range), TEST(test_log_count), TEST(test_refused), TEST(test_hash),
+          TEST(test_threads_and_resume), TEST(test_error_rows), TEST(test_memory_columns), TEST(test_pareto),
+          TEST(test_infinite_figure), TEST(test_bad_files))

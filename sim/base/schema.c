@@ -74,6 +74,18 @@ enum status schema_name(const struct json *root, const char *fallback, size_t by
     return STATUS_OK;
 }
 
+enum status schema_none(const struct json *root, const char *wanted, struct error *error)
+{
+    const char *found = schema_of(root);
+    const size_t kind = kind_of(found);
+    struct json at;
+    if (kind == UNKNOWN) {
+        return STATUS_OK;
+    }
+    TRY(json_any(root, "schema", &at, error));
+    return json_error(&at, error, "this is %s (\"%.64s\"), expected %s", KINDS[kind].noun, found, wanted);
+}
+
 enum status schema_check(const struct json *root, const char *schema, bool required, struct error *error)
 {
     const size_t wanted = kind_of(schema);

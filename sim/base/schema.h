@@ -12,6 +12,9 @@
  * STATUS_BAD_INPUT as well. */
 enum status schema_check(const struct json *root, const char *schema, bool required, struct error *error);
 
+/* For what has no schema of its own: refuse a document that says it is of one of ours, where `wanted` ("a model: ...") was expected. */
+enum status schema_none(const struct json *root, const char *wanted, struct error *error);
+
 /* Refuse when several keys are missing, naming all of them: one alone is left to who reads it and says what it should be. A key of an object within is "gpu.model", and counts as missing when the
  * object is. null is missing. */
 enum status schema_need(const struct json *root, const char *const *paths, size_t count, struct error *error);

@@ -31,10 +31,11 @@ int64_t ps_nearest_s(double seconds)
     return ps >= 0x1p63 ? TIME_NEVER_PS : (int64_t)ps;
 }
 
-/* Three significant digits in the largest unit of which there is at least one. */
-static const char *text_in_units(double value, const struct unit *units, size_t count, char *buffer, size_t size)
+/* Three significant digits in the largest unit of which there is at least one in `like`. */
+static const char *text_in_unit_of(double value, double like, const struct unit *units, size_t count, char *buffer,
+                                   size_t size)
 {
-    double magnitude = fabs(value);
+    double magnitude = fabs(like);
     size_t at = 0;
     /* 999.6 us reads 1.00 ms, so the step up is at what would round to one unit. */
     while (at + 1 < count && magnitude >= units[at + 1].size * 0.9995) {
@@ -47,6 +48,11 @@ static const char *text_in_units(double value, const struct unit *units, size_t 
     int decimals = whole || shown >= 99.95 ? 0 : shown >= 9.995 ? 1 : 2;
     (void)snprintf(buffer, size, "%.*f %s", decimals, scaled, units[at].name);
     return buffer;
+}
+
+static const char *text_in_units(double value, const struct unit *units, size_t count, char *buffer, size_t size)
+{
+    return text_in_unit_of(value, value, units, count, buffer, size);
 }
 
 #define COUNT(table) (sizeof(table) / sizeof(table)[0])
@@ -80,11 +86,16 @@ const char *text_time_ps(int64_t ps, char *buffer, size_t size)
     return text_in_units((double)ps, short_units, COUNT(short_units), buffer, size);
 }
 
-const char *text_bytes(double bytes, char *buffer, size_t size)
+const char *text_bytes_as(double bytes, double largest, char *buffer, size_t size)
 {
     static const struct unit units[] = { { "B", 1.0 },      { "KiB", 0x1p10 }, { "MiB", 0x1p20 },
                                          { "GiB", 0x1p30 }, { "TiB", 0x1p40 }, { "PiB", 0x1p50 } };
-    return text_in_units(bytes, units, COUNT(units), buffer, size);
+    return text_in_unit_of(bytes, largest, units, COUNT(units), buffer, size);
+}
+
+const char *text_bytes(double bytes, char *buffer, size_t size)
+{
+    return text_bytes_as(bytes, bytes, buffer, size);
 }
 
 const char *text_bytes_per_s(double bytes_per_s, char *buffer, size_t size)
@@ -100,4 +111,11 @@ const char *text_flops_per_s(double flops_per_s, char *buffer, size_t size)
                                          { "GFLOP/s", 1e9 }, { "TFLOP/s", 1e12 }, { "PFLOP/s", 1e15 },
                                          { "EFLOP/s", 1e18 } };
     return text_in_units(flops_per_s, units, COUNT(units), buffer, size);
+}
+
+const char *text_number(double value, int digits, char *buffer, size_t size)
+{
+    bool long_whole = fabs(value) >= pow(10, digits) && fabs(value) < 1e15;
+    (void)(long_whole ? snprintf(buffer, size, "%.0f", value) : snprintf(buffer, size, "%.*g", digits, value));
+    return buffer;
 }

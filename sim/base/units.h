@@ -28,7 +28,12 @@ static inline double s_from_ps(int64_t ps)
  * Returns `buffer`. */
 const char *text_time_ps(int64_t ps, char *buffer, size_t size);
 const char *text_bytes(double bytes, char *buffer, size_t size);
+/* In the unit that text_bytes gives `largest`, for columns that are compared: 0.72 GiB beside 61.2 GiB. */
+const char *text_bytes_as(double bytes, double largest, char *buffer, size_t size);
 const char *text_bytes_per_s(double bytes_per_s, char *buffer, size_t size);
 const char *text_flops_per_s(double flops_per_s, char *buffer, size_t size);
+
+/* A number without a unit in `digits` significant digits; from 10^digits to 10^15 whole, never as a power of ten: "4.682", "169934". Returns `buffer`. */
+const char *text_number(double value, int digits, char *buffer, size_t size);
 
 #endif

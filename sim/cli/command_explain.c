@@ -105,7 +105,10 @@ static enum exit_code run(int argc, char **argv)
     } else if (status == STATUS_OK) {
         status = print_explanation(&job, flags.json, &out, &error);
     }
-    if (status != STATUS_OK) {
+    if (job.refused) {
+        job_print_refusal(&job, exec_sim.name, flags.json, &error, &out);
+        code = cli_answer(&flags, "explain", &out, EXIT_DOES_NOT_FIT);
+    } else if (status != STATUS_OK) {
         strbuf_free(&out);
         code = cli_complain(&error);
     } else {

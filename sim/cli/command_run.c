@@ -10,9 +10,7 @@
 #include "sim/cli/job.h"
 #include "sim/cli/run_studies.h"
 #include "sim/cli/run_texts.h"
-#include "sim/plan/plan_words.h"
 #include "sim/report/files.h"
-#include "sim/report/refusal.h"
 
 enum { DEFAULT_STEPS = 3 };
 
@@ -114,23 +112,12 @@ static enum status write_files(const struct job *job, const struct cli_flags *fl
 /* A policy's refusal is a result: it is printed, and it is result.json of --out. */
 static enum exit_code tell_refused(const struct job *job, const struct cli_flags *flags, const struct error *refused)
 {
-    char text[ERROR_MESSAGE_BYTES + ERROR_FILE_BYTES + ERROR_PATH_BYTES], path[PATH_MAX];
-    struct strbuf json = { 0 }, summary = { 0 }, words = { 0 };
-    plan_words(&job->scenario.plan, &job->scenario.model, &words);
-    const struct refusal refusal = { .name = job->scenario.name,
-                                     .executor = flags->executor,
-                                     .machine = job->scenario.machine.name,
-                                     .policy = job->scenario.plan.policy,
-                                     .reason = error_text(refused, text, sizeof text),
-                                     .plan = words.text != NULL ? words.text : "",
-                                     .gpus = job->scenario.cluster.gpus,
-                                     .lack = job->facts.lack };
+    char path[PATH_MAX];
+    struct strbuf json = { 0 }, summary = { 0 };
     struct error error = { 0 };
     enum status status = STATUS_OK;
-    refusal_json(&refusal, &json);
-    refusal_text(&refusal, &summary);
-    json.failed = json.failed || words.failed;
-    strbuf_free(&words);
+    job_print_refusal(job, flags->executor, true, refused, &json);
+    job_print_refusal(job, flags->executor, false, refused, &summary);
     if (flags->out != NULL && !json.failed) {
         status = folder_make(flags->out, &error);
         if (status == STATUS_OK && snprintf(path, sizeof path, "%s/result.json", flags->out) >= (int)sizeof path) {

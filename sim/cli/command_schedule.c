@@ -61,7 +61,10 @@ static enum exit_code run(int argc, char **argv)
     if (status == STATUS_OK) {
         status = sched_verify(&job.schedule, &error);
     }
-    if (status != STATUS_OK) {
+    if (job.refused) {
+        job_print_refusal(&job, exec_sim.name, flags.json, &error, &out);
+        code = cli_answer(&flags, "schedule", &out, EXIT_DOES_NOT_FIT);
+    } else if (status != STATUS_OK) {
         code = cli_complain(&error);
     } else {
         if (flags.json) {

@@ -11,6 +11,7 @@
 #include "sim/engine/exec_sim_spare.h"
 #include "sim/plan/lower.h"
 #include "sim/plan/plan_words.h"
+#include "sim/report/refusal.h"
 #include "strategies/planners/plan_answer.h"
 
 /* With a plan file the keys that a plan has belong to it. */
@@ -199,6 +200,29 @@ enum status job_execute(struct job *job, const struct cli_flags *flags, const st
         .is_elsewhere = job_is_elsewhere(executor, &job->scenario.machine),
     };
     return result_compute(&job->result, &job->input, error);
+}
+
+void job_print_refusal(const struct job *job, const char *executor, bool json, const struct error *refused,
+                       struct strbuf *out)
+{
+    char text[ERROR_MESSAGE_BYTES + ERROR_FILE_BYTES + ERROR_PATH_BYTES];
+    struct strbuf words = { 0 };
+    plan_words(&job->scenario.plan, &job->scenario.model, &words);
+    const struct refusal refusal = { .name = job->scenario.name,
+                                     .executor = executor,
+                                     .machine = job->scenario.machine.name,
+                                     .policy = job->scenario.plan.policy,
+                                     .reason = error_text(refused, text, sizeof text),
+                                     .plan = words.text != NULL ? words.text : "",
+                                     .gpus = job->scenario.cluster.gpus,
+                                     .lack = job->facts.lack };
+    if (json) {
+        refusal_json(&refusal, out);
+    } else {
+        refusal_text(&refusal, out);
+    }
+    out->failed = out->failed || words.failed;
+    strbuf_free(&words);
 }
 
 void job_free(struct job *job)

@@ -38,6 +38,9 @@ enum status job_execute(struct job *job, const struct cli_flags *flags, const st
 /* The least of it, for commands that look at timelines themselves: progress on standard error, interrupts, failures told apart from input. `options` as exec.h has them, without progress. */
 enum status job_run(const struct schedule *schedule, const struct executor *executor, struct exec_options *options,
                     bool quiet, struct timeline *timeline, struct error *error);
+/* A policy's refusal (job->refused) is an answer: as one JSON document or as text, with the reason that `refused` has. */
+void job_print_refusal(const struct job *job, const char *executor, bool json, const struct error *refused,
+                       struct strbuf *out);
 /* Whether `executor` runs on another computer than the machine described: host threads, and the machine is none of threads. */
 bool job_is_elsewhere(const struct executor *executor, const struct machine *machine);
 void job_free(struct job *job);

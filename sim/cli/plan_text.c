@@ -40,8 +40,8 @@ static void stage_table(const struct planner_choice *choice, struct strbuf *out)
     text_table_cell(&table, "layers");
     text_table_cell(&table, "time a micro-batch");
     text_table_cell(&table, "memory GiB");
-    text_table_cell(&table, "left MiB");
-    text_table_cell(&table, "strategies (pipeline-tensor-data)");
+    text_table_cell(&table, "left GiB");
+    text_table_cell(&table, "split (pipeline-tensor-data) x layers");
     int64_t layer = 0;
     for (uint32_t i = 0; i < choice->stage_count;) {
         const struct planner_stage *stage = &choice->stages[i];
@@ -68,7 +68,7 @@ static void stage_table(const struct planner_choice *choice, struct strbuf *out)
         text_table_cell(&table, "%" PRId64, stage->layers);
         text_table_cell(&table, "%s", time_text(stage->time_s, time, sizeof time));
         text_table_cell(&table, "%.2f", stage->memory_bytes / GIB);
-        text_table_cell(&table, "%.0f", stage->leftover_bytes / MIB);
+        text_table_cell(&table, "%.2f", stage->leftover_bytes / GIB);
         text_table_cell(&table, "%s", runs);
         layer = at;
         i = end;
@@ -189,11 +189,24 @@ static void choice_row(struct text_table *table, const char *what, const struct 
     }
 }
 
+/* What the columns of choice_table are. */
+static void choice_legend(const struct planner_result *result, struct strbuf *out)
+{
+    strbuf_append(
+        out, "\n  split: pipeline-tensor-data, c recomputed, s selectively, f ZeRO-3, * tensor on consecutive GPUs; "
+             "micro-batch: samples of a GPU\n  at a time (from-to where layers or stages differ), count: how many a "
+             "step; chunks: of a GPU's layers; seq.: sequence parallel;\n  batch: samples a step; est.: by the cost "
+             "model; GiB: the peak of the fullest GPU\n");
+    if (result->front_count > 1) {
+        strbuf_append(out, "  front: slower, but with less memory than all above it\n");
+    }
+}
+
 static void choice_table(const struct planner_result *result, struct strbuf *out)
 {
-    static const char *const head[] = { "",         "strategies", "micro",          "count",
-                                        "chunks",   "ZeRO",       "seq.",           "global",
-                                        "estimate", "GiB",        "simulated step", "simulated GiB",
+    static const char *const head[] = { "",          "split",    "micro-batch",    "count",
+                                        "chunks",    "ZeRO",     "seq.",           "batch",
+                                        "est. step", "est. GiB", "simulated step", "simulated GiB",
                                         "samples/s" };
     struct text_table table = { .column_count = 13, .right = 0x1ffc };
     for (uint32_t i = 0; i < table.column_count; i++) {
@@ -210,6 +223,7 @@ static void choice_table(const struct planner_result *result, struct strbuf *out
     }
     text_table_print(&table, 2, true, out);
     text_table_free(&table);
+    choice_legend(result, out);
 }
 
 static void balance_lines(const struct planner_result *result, struct strbuf *out)

@@ -4,7 +4,7 @@
  *   BLOCKALLOC_EXACT     counts bytes; whatever is free fits. The lower bound. Wet: one segment a block.
  *   BLOCKALLOC_BEST_FIT  one address space of capacity_bytes; the smallest free block that fits, the lowest address
  *                        among equals; neighbours coalesce.
- *   BLOCKALLOC_CACHING   as PyTorch's CUDA caching allocator (facts/hardware.md C.9): requests rounded to 512 B; up
+ *   BLOCKALLOC_CACHING   as PyTorch's CUDA caching allocator (constants of CUDACachingAllocator.cpp): requests rounded to 512 B; up
  *                        to 1 MiB served from 2 MiB segments, below 10 MiB from 20 MiB segments, larger ones from a
  *                        segment of their own, rounded to 2 MiB; best fit among the free blocks of the same stream;
  *                        what is left is split off if it is at least 512 B (small) or more than 1 MiB (large); free

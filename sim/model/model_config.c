@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/base/schema.h"
 #include "sim/model/model.h"
 #include "sim/model/model_ranges.h"
 
@@ -368,6 +369,12 @@ enum status model_from_config(struct model *model, const struct json *config, st
                           json_type_word(json_type(config)));
     }
     TRY(find_type(config, &type, &found, error));
+    if (type == NULL && found == NULL) {
+        TRY(schema_none(config,
+                        "a model: a name (memwall list models), a Hugging Face config.json or an object "
+                        "like a scenario's \"model\"",
+                        error));
+    }
     if (type == NULL) {
         /* Multi-modal files keep the language model in a nested text_config. */
         struct json text;

@@ -21,7 +21,7 @@ struct pipeline_order;
 enum recompute_mode { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_MODE_COUNT };
 enum plan_detail { DETAIL_OP, DETAIL_LAYER, DETAIL_STAGE };
 
-/* What gradient reductions of stages wait for, and their updates (facts/mpress-hippie-pipelines.md B.2). */
+/* What gradient reductions of stages wait for, and their updates (our three forms of the gradient hiding of Hippie, Ye et al., ICPP 2021). */
 enum gradient_barrier {
     BARRIER_BEFORE, /* nobody reduces before the backwards of all stages have ended */
     BARRIER_AFTER, /* each stage reduces when its own have; all wait for the norm of all gradients before they update */

@@ -11,7 +11,7 @@
  *
  * If u < t_A it copies the u pieces out (a local slice, one elementwise kernel); if u < t_B an all-gather over t_B / u ranks that keep different pieces makes its block of M / d_B samples, of which
  * the part (t_B - u) / t_B arrives over links. The gradient goes back by the same rule from B to A: where the forward slices the backward gathers. Nothing is summed: inside a tensor-parallel
- * group activations and their gradients are whole on every rank. Galvatron's cost model (facts/galvatron-bmw.md C.3) charges (t_B - 1) / t_B where t_B > t_A or the order differs: never less than ours.
+ * group activations and their gradients are whole on every rank. Galvatron's cost model (Galvatron-BMW, TKDE 2024) charges (t_B - 1) / t_B where t_B > t_A or the order differs: never less than ours.
  * Samples cannot be cut here: M must be a multiple of G / u.
  *
  * Under sequence parallelism a rank holds one piece's worth of elements on both sides, cut differently: one all-to-all over the ranks that either layout connects.

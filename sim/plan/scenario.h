@@ -1,4 +1,4 @@
-/* A scenario file ("memwall.scenario/1"): model, machine, software, training and parallelism. DESIGN.md section 6 fixes its keys.
+/* A scenario file ("memwall.scenario/1"): model, machine, software, training and parallelism. README.md (a first scenario) shows one, memwall list parameters prints every key.
  *
  * Loading checks everything and says what, where, and what is allowed; absent keys take documented defaults; unknown keys are errors with the nearest known name. */
 #ifndef MEMWALL_PLAN_SCENARIO_H

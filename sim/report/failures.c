@@ -114,24 +114,25 @@ static const char *seconds_text(double seconds, char *text, size_t size)
     if (seconds < 86400) {
         return text_time_ps(ps_nearest_s(seconds), text, size);
     }
-    (void)snprintf(text, size, "%.3g days", seconds / 86400);
+    char number[32];
+    (void)snprintf(text, size, "%s days", text_number(seconds / 86400, 3, number, sizeof number));
     return text;
 }
 
 void failures_text(const struct failures *f, struct strbuf *out)
 {
     char a[32], b[32], c[32];
-    strbuf_printf(out, "\nFailures: one device in %.4g h, so the job every %s (%u device%s, independent)\n",
-                  f->input.device_mtbf_s / 3600, seconds_text(f->mtbf_s, a, sizeof a), f->input.devices,
-                  f->input.devices == 1 ? "" : "s");
+    strbuf_printf(out, "\nFailures: one device in %s h, so the job every %s (%u device%s, independent)\n",
+                  text_number(f->input.device_mtbf_s / 3600, 4, b, sizeof b), seconds_text(f->mtbf_s, a, sizeof a),
+                  f->input.devices, f->input.devices == 1 ? "" : "s");
     strbuf_printf(out, "  checkpoint            %s at %s (%s): %s\n",
                   text_bytes(f->input.checkpoint_bytes, a, sizeof a),
                   text_bytes_per_s(f->input.storage_bytes_per_s, b, sizeof b), f->input.storage_source,
                   seconds_text(f->checkpoint_s, c, sizeof c));
     strbuf_printf(out, "  restart               %s, the checkpoint read back in it\n",
                   seconds_text(f->restart_s, a, sizeof a));
-    strbuf_printf(out, "  best interval         %s of work, %.4g steps (Daly 2006, higher order)\n",
-                  seconds_text(f->daly_s, a, sizeof a), f->daly_s / f->input.step_s);
+    strbuf_printf(out, "  best interval         %s of work, %s steps (Daly 2006, higher order)\n",
+                  seconds_text(f->daly_s, a, sizeof a), text_number(f->daly_s / f->input.step_s, 4, b, sizeof b));
     strbuf_printf(out, "  beside it             %s first order, %s exact, %s simulated\n",
                   seconds_text(f->first_order_s, a, sizeof a), seconds_text(f->exact_s, b, sizeof b),
                   seconds_text(f->simulated_s, c, sizeof c));

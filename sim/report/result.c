@@ -83,6 +83,13 @@ static double hardware_flops(const struct schedule *s, const struct work_flops *
     return sum;
 }
 
+const char *result_executed_words(double model_tflops, double hardware_tflops)
+{
+    return hardware_tflops < model_tflops * (1 - 1e-9)
+               ? "causal attention leaves out the masked half, which the model's FLOPs count"
+               : "with recomputation";
+}
+
 static enum status throughput(struct result *result, const struct result_input *input, struct error *error)
 {
     const struct schedule *s = input->schedule;

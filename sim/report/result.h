@@ -82,6 +82,9 @@ struct result {
     struct arena arena;
 };
 
+/* What distinguishes executed FLOPs from the model's, in a few words: recomputation adds, causal attention leaves out. */
+const char *result_executed_words(double model_tflops, double hardware_tflops);
+
 /* The steps of an executor that measures. */
 struct measured_steps {
     uint32_t count;

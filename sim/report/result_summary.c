@@ -83,17 +83,21 @@ static void headline(const struct result *result, const struct result_input *inp
                       text_time_ps(ps_nearest_s(input->measured->max_s), d, sizeof d));
     }
     strbuf_char(out, '\n');
-    strbuf_printf(out, "  throughput         %.4g samples/s, %.4g tokens/s (%.4g a GPU)\n", result->samples_per_s,
-                  result->tokens_per_s, result->tokens_per_s_per_gpu);
+    char samples[32], tokens[32];
+    strbuf_printf(out, "  throughput         %s samples/s, %s tokens/s (%s a GPU)\n",
+                  text_number(result->samples_per_s, 4, samples, sizeof samples),
+                  text_number(result->tokens_per_s, 4, tokens, sizeof tokens),
+                  text_number(result->tokens_per_s_per_gpu, 4, a, sizeof a));
     text_flops_per_s(result->model_tflops_per_gpu * 1e12, a, sizeof a);
     text_flops_per_s(result->hardware_tflops_per_gpu * 1e12, b, sizeof b);
+    const char *executed = result_executed_words(result->model_tflops_per_gpu, result->hardware_tflops_per_gpu);
     if (input->is_elsewhere) {
-        strbuf_printf(out, "  model FLOP rate    %s a GPU\n  executed FLOP rate %s a GPU (with recomputation)\n", a, b);
+        strbuf_printf(out, "  model FLOP rate    %s a GPU\n  executed FLOP rate %s a GPU (%s)\n", a, b, executed);
         strbuf_printf(out, "  Measured on this computer, not on %s: there is no share of a peak to tell.\n\n",
                       input->cluster->machine->name);
     } else {
         strbuf_printf(out, "  model FLOP rate    %s a GPU, MFU %.1f %%\n", a, 100 * result->mfu);
-        strbuf_printf(out, "  executed FLOP rate %s a GPU, HFU %.1f %% (with recomputation)\n\n", b, 100 * result->hfu);
+        strbuf_printf(out, "  executed FLOP rate %s a GPU, HFU %.1f %% (%s)\n\n", b, 100 * result->hfu, executed);
     }
 }
 

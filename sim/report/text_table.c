@@ -6,6 +6,7 @@
 
 #include "sim/base/array.h"
 #include "sim/base/check.h"
+#include "sim/base/units.h"
 #include "sim/base/printable.h"
 
 void text_table_cell(struct text_table *table, const char *format, ...)
@@ -33,7 +34,8 @@ void text_table_number(struct text_table *table, double value, int digits)
     if (fabs(value) < 1e15 && fabs(value - nearbyint(value)) < 1e-9 * fabs(value)) {
         text_table_cell(table, "%.0f", value);
     } else {
-        text_table_cell(table, "%.*g", digits, value);
+        char text[32];
+        text_table_cell(table, "%s", text_number(value, digits, text, sizeof text));
     }
 }
 

@@ -52,8 +52,7 @@ static const char *value_text(const struct json *row, const char *column, double
         return text_bytes(*value, text, TEXT_BYTES);
     }
     if (strcmp(column, "mfu") == 0) {
-        snprintf(text, TEXT_BYTES, "%.1f %%", 100 * *value);
-        return text;
+        return step_share_text(*value, text, TEXT_BYTES);
     }
     text[0] = '$';
     bool money = strncmp(column, "cost", 4) == 0;
@@ -217,7 +216,9 @@ static void put_reasons(const struct sweep_page *p)
         html_cell_data(h, (double)reason->count, text);
         html_cell_bar(h, (double)reason->count / (double)data->rows, "kD55E00");
         html_cell(h, reason->status);
-        html_cell(h, reason->text);
+        html_open(h, "td");
+        html_text_grouped(h, reason->text);
+        html_close(h, "td");
         snprintf(text, sizeof text, "%" PRId64, reason->point);
         html_cell_data(h, (double)reason->point, text);
         html_row_end(h);

@@ -145,7 +145,7 @@ static void put_figure(struct html *h, double value, enum figure_kind kind)
     if (kind == FIGURE_IS_BYTES) {
         (void)text_bytes(value, text, sizeof text);
     } else if (kind == FIGURE_IS_SHARE) {
-        snprintf(text, sizeof text, "%.1f %%", 100 * value);
+        (void)step_share_text(value, text, sizeof text);
     } else {
         (void)step_number_text(value, text, sizeof text);
     }

@@ -98,7 +98,7 @@ static enum status read_log_range(const struct json *at, struct arena *arena, st
         if (factor == 0) {
             value = i == 0 ? from : i + 1 == (uint32_t)items ? to : from * pow(to / from, i / (items - 1));
         }
-        double taken = whole ? round(value) : value;
+        double taken = whole ? round(value) : as_written(value);
         if (*count == 0 || (*values)[*count - 1].number != taken) {
             (*values)[(*count)++] = (struct expression_value){ .kind = VALUE_NUMBER, .number = taken };
         }

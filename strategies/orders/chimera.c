@@ -11,10 +11,7 @@
 static enum status check(const struct order_request *request, struct error *error)
 {
     uint32_t d = request->stages, m = request->micro_batches;
-    if (d % 2 != 0) {
-        return error_set(error, STATUS_BAD_INPUT, "%u stages: chimera needs an even number; the nearest are %u and %u",
-                         d, d == 1 ? 2 : d - 1, d + 1);
-    }
+    TRY(order_even_stages("chimera", d, error));
     if (m % d != 0) {
         uint32_t above = (m / d + 1) * d;
         return error_set(error, STATUS_BAD_INPUT,

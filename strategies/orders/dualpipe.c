@@ -10,10 +10,7 @@
 static enum status check(const struct order_request *request, struct error *error)
 {
     uint32_t p = request->stages, m = request->micro_batches;
-    if (p % 2 != 0) {
-        return error_set(error, STATUS_BAD_INPUT, "%u stages: dualpipe needs an even number; the nearest are %u and %u",
-                         p, p == 1 ? 2 : p - 1, p + 1);
-    }
+    TRY(order_even_stages("dualpipe", p, error));
     if (m < 2 * p || m % 2 != 0) {
         uint32_t nearest = m < 2 * p ? 2 * p : m + 1;
         return error_set(

@@ -11,4 +11,7 @@ extern const struct pipeline_order order_gpipe, order_1f1b, order_dapple_pb, ord
 /* Shared by the one-forward-one-backward family: `warm_up` forwards, then pairs (F, B) while forwards remain, then the remaining backwards. */
 uint32_t order_one_f_one_b(uint32_t micro_batches, uint32_t warm_up, struct order_step *steps);
 
+/* STATUS_BAD_INPUT with the nearest that would work when `stages` is odd, for orders that pair devices. */
+enum status order_even_stages(const char *order, uint32_t stages, struct error *error);
+
 #endif

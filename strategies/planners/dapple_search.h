@@ -1,4 +1,4 @@
-/* DAPPLE's planning as an exact search over its analytic length of a synchronous step (Fan et al., PPoPP 2021; the length as facts/mpress-hippie-pipelines.md B.5 states it).
+/* DAPPLE's planning as an exact search over its analytic length of a synchronous step (Fan et al., PPoPP 2021; the length of its planner).
  *
  * A micro-batch is shared by the replicas of a stage, so a stage of compute time C on r replicas blocks for C / r; block = the largest of these. With M micro-batches
  *

@@ -121,9 +121,13 @@ static enum status add_reasons(struct search *s, struct planner_result *result, 
     double budget = result->budget_bytes, step = best->result.step_time_s, least = INFINITY;
     TRY(planner_reason(answer, result, error, "best: %s", of_candidate(s, best->candidate, text, sizeof text)));
     if (next != NULL) {
-        TRY(planner_reason(answer, result, error, "the next best, %s, would cost %.3g %% more time (%.6g s a step)",
-                           of_candidate(s, next->candidate, other, sizeof other),
-                           100 * (next->result.step_time_s / step - 1), next->result.step_time_s));
+        char more[64] = "as much time";
+        double percent = 100 * (next->result.step_time_s / step - 1);
+        if (percent >= 0.005) {
+            snprintf(more, sizeof more, "%.*f %% more time", percent < 9.995 ? 2 : 1, percent);
+        }
+        TRY(planner_reason(answer, result, error, "the next best, %s, would cost %s (%.6g s a step)",
+                           of_candidate(s, next->candidate, other, sizeof other), more, next->result.step_time_s));
     }
     const struct trial *faster = NULL;
     for (size_t i = 0; i < s->trials.count && faster == NULL; i++) {

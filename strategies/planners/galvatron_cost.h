@@ -1,6 +1,6 @@
 /* Where a Galvatron search gets times and memories from: one struct of functions, so that the search knows no model.
  *
- * Three sources are built in, the presets v1, g2 and head (facts/galvatron-bmw.md B.4, C); others (preset memwall) fill a struct galvatron_source of their own.
+ * Three sources are built in, the presets v1, g2 and head (whose formulas are those of its releases); others (preset memwall) fill a struct galvatron_source of their own.
  *
  *     struct galvatron_preset preset;
  *     galvatron_preset_init(&preset, GALVATRON_V1, &model, &hardware);

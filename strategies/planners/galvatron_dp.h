@@ -1,4 +1,4 @@
-/* The dynamic programme of one pipeline stage: a strategy for every layer so that the sum of times is least and the sum of memories fits (facts/galvatron-bmw.md B.1).
+/* The dynamic programme of one pipeline stage: a strategy for every layer so that the sum of times is least and the sum of memories fits (Galvatron-BMW, TKDE 2024).
  *
  * F[v][s]: least time of the layers so far when v MiB are allowed for them and the last one uses s. Memory is in whole MiB. Ties: the earlier strategy.
  * galvatron_dp drops strategies that cannot be part of an optimum and the budgets that no choice can reach; galvatron_dp_plain is the textbook form, its twin in the tests. Both give the same plan.

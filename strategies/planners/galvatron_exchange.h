@@ -1,4 +1,4 @@
-/* Galvatron's searched plans and profiles as ours, and ours as theirs (facts/galvatron-bmw.md E, A.4).
+/* Galvatron's searched plans and profiles as ours, and ours as theirs (the formats of its released code).
  *
  *   their plan -> ours   layers, stages, micro-batches; "vtp" and "embed_sdp" are the split of embedding and head (absent: as the first and the last layer); plain data parallelism is what
  *                        default_dp_type says; sequence length, precision and what else a plan of theirs doesn't say is the scenario's. Ulysses sequence parallelism is refused.

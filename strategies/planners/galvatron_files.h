@@ -1,4 +1,4 @@
-/* Galvatron's own files: profiled hardware, computation and memory profiles (raw and processed), searched plans (facts/galvatron-bmw.md E; layouts of Hetu-Galvatron and of the first version).
+/* Galvatron's own files: profiled hardware, computation and memory profiles (raw and processed), searched plans (layouts of Hetu-Galvatron and of the first version).
  *
  * A profile is a tree of keys that hold numbers in their names ("layernum[2,2]_bsz8_seq[512,512]_rank0_act"). The readers parse every key by one table of patterns, so that nothing is passed over: an unknown
  * key, a value outside the range of its unit, a measured triple with a part missing is STATUS_BAD_INPUT with the JSON path. The writers give back the same keys in the same order: plans byte for byte as the

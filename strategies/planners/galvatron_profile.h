@@ -1,4 +1,4 @@
-/* What Galvatron measures and its cost presets need: layers, the model around them, links (facts/galvatron-bmw.md C, E).
+/* What Galvatron measures and its cost presets need: layers, the model around them, links (Galvatron-BMW, TKDE 2024, and its released code).
  *
  * Filled by galvatron_files.c from Galvatron's own JSON, or taken from the tables here (constants of the first version, with their source). Memory MiB, times ms, as its files have them.
  * Arrays by degree are indexed by its logarithm: [0] for 1, [3] for 8; 0 where nothing is known. */

@@ -1,4 +1,4 @@
-/* The Galvatron search: pipeline degree, stage boundaries, a strategy for every layer, micro-batches and global batch, so that samples per second are most (facts/galvatron-bmw.md B).
+/* The Galvatron search: pipeline degree, stage boundaries, a strategy for every layer, micro-batches and global batch, so that samples per second are most (Galvatron-BMW, TKDE 2024).
  *
  * For each batch and pipeline degree: a partition into stages (even, greedy, or the bi-objective search of galvatron_balance.c), a dynamic programme for each stage (galvatron_dp.h), the pipeline formula.
  * Times and memories come from a struct galvatron_source; nothing here knows models or machines.

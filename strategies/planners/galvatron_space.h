@@ -1,4 +1,4 @@
-/* The strategies of one layer in Galvatron's search (facts/galvatron-bmw.md A.1-A.4, B.2).
+/* The strategies of one layer in Galvatron's search (Galvatron-BMW, TKDE 2024).
  *
  * A strategy splits a layer over the devices of a pipeline stage: tensor parallelism `tensor` times data parallelism `data`, all powers of two, pipeline * tensor * data = devices.
  * `sharded` is SDP (ZeRO-3); otherwise data parallelism is plain, or ZeRO-2 where the cost preset says so. `recompute` keeps only the layer's input.

@@ -1,4 +1,4 @@
-/* How much of the gradient reduction a flushed pipeline hides (facts/mpress-hippie-pipelines.md B.2), in closed form.
+/* How much of the gradient reduction a flushed pipeline hides (the idea of Hippie, Ye et al., ICPP 2021), in closed form.
  *
  * p stages alike, m micro-batches: T = (m + p - 1)(tF + tB). The last backward of stage s ends s tB before T; its next forward begins s tF after stage 0's. AR_s: the reduction of stage s.
  * The time of an iteration under

@@ -1,4 +1,4 @@
-/* Recomputation of chosen layers by freed bytes per second (facts/mpress-hippie-pipelines.md B.4: our rule for what Hippie's abstract calls recomputation of specific layers).
+/* Recomputation of chosen layers by freed bytes per second (our rule for what Hippie's abstract calls recomputation of specific layers).
  *
  * A stage with k micro-batches in flight frees k (a - i) bytes by keeping i instead of a bytes of a layer, and repeats f seconds of work a micro-batch. While a layer's backward runs, one
  * micro-batch of it is whole again: the largest a - i of the stage comes back once. Steps (none -> selective -> full, or none -> full) are taken by freed bytes per second, the earliest layer

@@ -1,5 +1,5 @@
 /* Device mapping: which stage on which device, so that stages with too much sit beside devices with room
- * (our rule after MPress's idea, HPCA 2023; facts/mpress-hippie-pipelines.md A.7).
+ * (our rule after MPress's idea, HPCA 2023).
  *
  * For a mapping, stages in falling order of what they have over (the lower stage first among equals) reserve room on the devices with a direct link, striped as in mpress_striping.h. Mappings
  * are compared by, in this order: bytes left unserved; the worst stage's copy; the sum of copies (both in bytes a link: over the link's rate they are times); most links

@@ -1,4 +1,4 @@
-/* PipeDream's partitioning as a dynamic programme over a flat machine (Narayanan et al., SOSP 2019; its shipped optimizer as facts/mpress-hippie-pipelines.md B.5 states it).
+/* PipeDream's partitioning as a dynamic programme over a flat machine (Narayanan et al., SOSP 2019; the recurrence of its shipped optimizer).
  *
  * A stage of layers with compute time C (forward and backward of one minibatch) and W bytes of parameters on r replicas costs, a minibatch,
  *

@@ -1,4 +1,4 @@
-/* Planner: searches for a plan; may run the simulator as an oracle (the third kind of strategy, DESIGN.md section 5).
+/* Planner: searches for a plan; may run the simulator as an oracle (the third kind of strategy, beside pipeline orders and memory policies).
  *
  * One interface for all of them. A request is a scenario (what it says of the split is the starting point, not the answer), budgets of device memory, and the planner's own parameters.
  * The answer holds a result for each budget: the best plan found, what it costs, why it and not the next one, and what else was near. Everything lives in the answer's arena.

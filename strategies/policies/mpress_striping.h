@@ -1,5 +1,5 @@
 /* Striping: one tensor leaves a device over several direct links at once, each peer lending what memory it has to spare
- * (our reading of MPress's device-to-device swap, HPCA 2023; rule of facts/mpress-hippie-pipelines.md A.5).
+ * (our reading of MPress's device-to-device swap, HPCA 2023; the rule is ours).
  *
  * Peer j has n_j direct links of equal rate and f_j spare bytes. The copy ends when the busiest link ends, so the best split fills
  * all links evenly and leaves a peer aside once it is full:

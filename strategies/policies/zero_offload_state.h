@@ -5,7 +5,7 @@
  *   zero_gradients.c  gradients down in buckets while earlier layers still run backward
  *   zero_checkpoint.c optionally, saved activations down and up again
  *   zero_update.c     Adam on the host's cores over what came down, new weights up
- * and zero_memory.c says where everything lives. Presets (facts E.2): `paper` is what the papers describe, `code` what DeepSpeed does (stage_1_and_2.py, stage3.py):
+ * and zero_memory.c says where everything lives. Presets: `paper` is what the papers describe, `code` what DeepSpeed does (stage_1_and_2.py, stage3.py):
  *
  *                                   paper                      code
  *   gradient down, host copy        2 bytes a parameter        4: cast to fp32 on the device
@@ -20,7 +20,7 @@
 #include "sim/plan/policy.h"
 
 /* An issue of DeepSpeed measures 28 bytes of host memory a parameter in all of today's ZeRO-2 offload, 18 itemised as states, gradient and staging, 4 as the product of unscaling, the rest as the
- * Adam call's (DeepSpeed issue 7693, facts C.2). */
+ * Adam call's (DeepSpeed issue 7693). */
 #define ZERO_SCRATCH_BYTES (28 - 18)
 
 struct zero_options {

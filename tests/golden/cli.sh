@@ -97,6 +97,8 @@ run 1 run "$folder/small.json" --out ""
 complains "--out needs the name of a folder"
 run 1 run "$folder/small.json" --trace-ranks 0
 complains "it needs --out"
+run 1 run "$folder/small.json" --set model="$folder/small.json"
+complains 'small.json:1: \$.schema: this is a scenario ("memwall.scenario/1"), expected a model: a name (memwall list models)'
 run 1 list models --set model=gpt2
 complains "no use for --set"
 # --out is common: what other commands than run answer lies there too.

@@ -30,6 +30,9 @@ run 0 explain "$s" --set $order=chimera
 holds "copies of the model  *2"
 
 # ---- micro-batches and depths ----
+for name in chimera dualpipe; do
+    refuses "1 stage: $name needs an even number; the nearest is 2" $order=$name parallel.pipeline=1 gpus=1
+done
 refuses '6 micro-batches in 4 stages: chimera needs a multiple of 4; the nearest is 8: training.global_batch 8 would do' $order=chimera training.global_batch=6
 refuses '7 micro-batches in 4 stages: dualpipe needs an even number of at least 8; the nearest is 8: training.global_batch 8' $order=dualpipe training.global_batch=7
 refuses 'pipedream-2bw needs at least as many micro-batches as stages.*training.global_batch 4 would do' $order=pipedream-2bw training.global_batch=3

@@ -34,8 +34,11 @@ fi
 run 0 plan "$s" --planner exhaustive --budget-gib 20 --out "$folder/plan.json" --quiet
 holds "^Budget 20 GiB a device"
 holds "^  step time .* simulated"
-holds "strategies (pipeline-tensor-data)"
-holds "  - the next best, .*, would cost .* % more time"
+holds "split (pipeline-tensor-data) x layers"
+holds "left GiB"
+holds "micro-batch: samples of a GPU"
+holds "est.: by the cost *model; GiB: the peak of the fullest GPU"
+holds "  - the next best, .*, would cost .* time ("
 
 # ---- a plan runs ----
 run 0 run "$s" --plan "$folder/plan.json" --json --quiet

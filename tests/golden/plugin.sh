@@ -8,6 +8,8 @@ cmake --install "$(dirname "$binary")" --prefix "$prefix" >/dev/null 2>"$folder/
 installed=$prefix/bin/memwall
 [ -x "$installed" ] && [ -e "$prefix/lib/memwall/memwall_exec_host.so" ] && [ -e "$prefix/include/memwall/memwall.h" ]
 expect "the program, its executors and the header are installed" $?
+! grep -rnE "DESIGN\.md|facts/" "$prefix/include/memwall"
+expect "installed headers cite nothing that only the developers have" $?
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 flags=$(pkg-config --cflags memwall)
 make_plugin() { # file.c, file.so

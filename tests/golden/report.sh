@@ -72,6 +72,10 @@ for id in answer timeline memory links causes binds certainty assumptions repeat
 done
 has "$page" "One training step on 2 GPUs of dgx-a100-80gb, simulated by the sim executor of memwall. .*: pipeline 2 (1f1b); .* micro-batches of .*; memory policy resident"
 has "$page" "The critical path"
+# figures that would puzzle say why: executed below model FLOPs, a rate far below what the link can carry
+has "$page" "Executed (HFU): .*, causal attention leaves out the masked half"
+has "$page" "Each column is the mean of .*; the dashed line is what it can carry, [0-9.]* GB/s"
+has "$page" "The dashed line is what the link can carry"
 has "$page" "--set machine=dgx-a100-80gb"
 cp "$page" "$folder/first.html"
 run 0 report "$s" --out "$page" --quiet --uncertainty 20 --set machine=dgx-a100-80gb --set gpus=2
@@ -87,6 +91,11 @@ mkdir "$folder/into"
 run 0 report "$s" --quick --quiet --out "$folder/into"
 [ -s "$folder/into/report.html" ]
 expect "  a folder gets report.html" $?
+
+run 0 report "$here/../../scenarios/gpt3-175b-dgx-a100.json" --out "$page" --quiet --quick
+has "$page" "Each column is the mean of .* that it can carry are far above this picture"
+has "$page" "All on one scale: a picture's full height is .* of what its link can carry"
+has "$page" "Executed (HFU): .*, with recomputation"
 
 # of a result: the folder, the file in it, the file alone, one that belongs to other files
 run 0 run "$fit" --out "$folder/result" --sensitivity --critical-path --quiet --json

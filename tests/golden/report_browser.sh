@@ -50,6 +50,10 @@ function look(page, width, frame) {
   if (d.activeElement !== skip || skip.getBoundingClientRect().left < 0) say('BAD the skip link does not come when focused');
   for (const box of d.querySelectorAll('.scroll'))
     if (box.tabIndex !== 0 || !(box.getAttribute('aria-label') || box.getAttribute('aria-labelledby'))) { say('BAD a box that scrolls cannot be reached by keyboard'); break; }
+  for (const box of d.querySelectorAll('.scroll')) {
+    if (w.getComputedStyle(box).overflowX !== 'auto') { say('BAD what is too wide is cut: ' + box.textContent.trim().slice(0, 60)); break; }
+    if (width >= 1280 && box.checkVisibility() && box.scrollWidth > box.clientWidth + 1) say('BAD has to be scrolled sideways, ' + box.scrollWidth + ' in ' + box.clientWidth + ': ' + box.textContent.trim().slice(0, 60));
+  }
   w.dispatchEvent(new w.Event('beforeprint'));
   if ([...d.querySelectorAll('details')].some(e => !e.open)) say('BAD something stays folded on paper');
   if (root.scrollWidth > root.clientWidth) say('BAD unfolded, the page itself scrolls sideways: ' + root.scrollWidth);
@@ -188,6 +192,12 @@ def look(page):
         for kind in ("rawKeyDown", "keyUp"):
             call("Input.dispatchKeyEvent", session, type=kind, key="ArrowRight", code="ArrowRight", windowsVirtualKeyCode=39)
         assert value(session, "document.querySelector('svg[data-unit] .cross').style.display") == "", "arrow keys show no time"
+    # on paper nothing can be scrolled: A4 less its margins is 184 mm, which are 695 pixels
+    call("Emulation.setEmulatedMedia", session, media="print")
+    call("Emulation.setDeviceMetricsOverride", session, width=695, height=1000, deviceScaleFactor=1, mobile=False)
+    value(session, "document.querySelectorAll('details').forEach(d => d.open = true)")
+    cut = value(session, "[...document.querySelectorAll('table,svg.wide,pre,dl')].filter(e => e.getBoundingClientRect().right > 696).map(e => e.textContent.slice(0, 60) + ' ' + e.getBoundingClientRect().right)")
+    assert not cut, ("cut on paper", cut)
     print("     %s: %d pictures, %d tables (%d unfolded), %d stops of the tab key" % (page, len(pictures), len(tables), len(unfolded), len(order)))
     call("Target.closeTarget", targetId=target)
 try:

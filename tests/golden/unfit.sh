@@ -80,4 +80,15 @@ check "refused: compare reads it" $?
 "$binary" report "$folder/refused" --out "$folder/refused.html" --quiet >"$folder/text" 2>"$folder/err"
 [ $? = 2 ] && grep -q "are too small for the chunks" "$folder/refused.html"
 check "refused: report reads it" $?
+# The other commands that print no figures say as much, in the same document.
+for command in explain schedule; do
+    "$binary" $command "$folder/refused.json" --json >"$folder/$command" 2>"$folder/err"
+    [ $? = 2 ] && [ ! -s "$folder/err" ]
+    check "refused: exit 2 of $command, nothing on standard error" $?
+    cmp -s "$folder/$command" "$folder/out"
+    check "refused: $command --json is the result that run gives" $?
+    "$binary" $command "$folder/refused.json" >"$folder/text" 2>"$folder/err"
+    [ $? = 2 ] && grep -q "^DOES NOT FIT: .* would need .* and has " "$folder/text"
+    check "refused: the reason of $command" $?
+done
 [ "$failures" = 0 ]

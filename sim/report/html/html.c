@@ -103,6 +103,30 @@ void html_text(struct html *h, const char *text)
     xml_escape(h->out, text);
 }
 
+void html_text_grouped(struct html *h, const char *text)
+{
+    struct strbuf grouped = { 0 };
+    for (const char *c = text; *c != '\0';) {
+        size_t digits = strspn(c, "0123456789");
+        bool begins = c == text || strchr(" (=\n", c[-1]) != NULL;
+        bool ends = c[digits] == '\0' || strchr(" )=,;:.\n", c[digits]) != NULL;
+        if (digits >= 5 && begins && ends) {
+            for (size_t i = 0; i < digits; i++) {
+                strbuf_printf(&grouped, i > 0 && (digits - i) % 3 == 0 ? ",%c" : "%c", c[i]);
+            }
+        } else if (digits > 0) {
+            strbuf_append_n(&grouped, c, digits);
+        } else {
+            strbuf_char(&grouped, *c);
+            digits = 1;
+        }
+        c += digits;
+    }
+    html_text(h, grouped.text != NULL ? grouped.text : "");
+    h->out->failed = h->out->failed || grouped.failed;
+    strbuf_free(&grouped);
+}
+
 void html_printf(struct html *h, const char *format, ...)
 {
     va_list arguments;
@@ -169,6 +193,7 @@ void html_table(struct html *h, const char *caption, const struct html_column *c
 void html_table_named(struct html *h, const char *table_id, const char *caption, const struct html_column *columns,
                       uint32_t count)
 {
+    enum { WIDE = 8 }; /* columns from which on type is smaller on paper */
     uint32_t id = html_new_id(h);
     html_open(h, "div");
     if (table_id != NULL) {
@@ -179,6 +204,9 @@ void html_table_named(struct html *h, const char *table_id, const char *caption,
     html_attr(h, "role", "region");
     html_attr_printf(h, "aria-labelledby", "t%u", id);
     html_open(h, "table");
+    if (count >= WIDE) {
+        html_attr(h, "class", "many");
+    }
     html_open(h, "caption");
     html_attr_printf(h, "id", "t%u", id);
     html_text(h, caption);

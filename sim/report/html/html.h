@@ -30,6 +30,8 @@ void html_attr_printf(struct html *h, const char *name, const char *format, ...)
 /* A coordinate: at most two decimals. */
 void html_attr_real(struct html *h, const char *name, double value);
 void html_text(struct html *h, const char *text);
+/* The same with commas in whole numbers of five and more digits ("12,288 x 49,152"); what hangs on letters, slashes and points stays. */
+void html_text_grouped(struct html *h, const char *text);
 void html_printf(struct html *h, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Ready text into the open element, as it is: path data, style sheets, scripts without < and &. */
 void html_raw(struct html *h, const char *text);

@@ -27,15 +27,20 @@ static const char STYLE[] =
     ".card b{display:block;font-size:clamp(1.15rem,4.8vw,1.65rem);line-height:1.25;overflow-wrap:anywhere}.card "
     "small{display:block}\n"
     ".good{color:var(--good)}.bad{color:var(--bad)}.verdict{font-size:1.2rem}\n"
-    ".scroll{overflow-x:auto;max-width:100%}table{border-collapse:collapse;margin:1rem "
-    "0;font-variant-numeric:tabular-nums}\n"
-    "caption{text-align:left;font-weight:600;padding-bottom:.3rem}th,td{text-align:left;vertical-align:top;"
-    "padding:.25rem 1rem .25rem 0;max-width:min(30rem,75vw);border-bottom:1px solid var(--line)}tbody "
-    "th{font-weight:400}"
+    /* the shade at the right is there while more is hidden that way */
+    ".scroll{overflow-x:auto;max-width:100%;scrollbar-width:thin;background:linear-gradient(to "
+    "left,var(--ground) 1.2rem,transparent) right/4rem 100% no-repeat local,linear-gradient(to "
+    "left,var(--line),transparent) right/1.1rem 100% no-repeat}table{border-collapse:collapse;margin:1rem "
+    "0;font-size:.92rem;line-height:1.4;font-variant-numeric:tabular-nums}\n"
+    "caption{text-align:left;font-weight:600;padding-bottom:.3rem;max-width:90vw}th,td{text-align:left;vertical-align:"
+    "top;"
+    "padding:.25rem .8rem .25rem 0;max-width:min(30rem,75vw);border-bottom:1px solid var(--line)}tbody "
+    "th{font-weight:400;position:sticky;left:0;background:var(--ground)}"
+    "@media screen and (max-width:40em){tbody th{max-width:45vw;white-space:normal}}"
     "thead "
     "th{color:var(--soft);font-weight:600;vertical-align:bottom}.s{white-space:nowrap}.n{text-align:right;white-space:"
-    "nowrap}\n"
-    ".bar{min-width:13rem}.bar svg{width:100%;height:.9rem;display:block;background:var(--card)}\n"
+    "nowrap}thead .n{white-space:normal}\n"
+    ".bar{min-width:min(11rem,30vw)}.bar svg{width:100%;height:.9rem;display:block;background:var(--card)}\n"
     "figure{margin:1.2rem "
     "0}figcaption{max-width:72ch}svg.wide{display:block;width:100%;min-width:50rem;max-width:90rem;height:auto}\n"
     "svg text{fill:var(--ink);font-family:inherit}svg text.soft{fill:var(--soft)}svg .grid{stroke:var(--line)}"
@@ -62,9 +67,11 @@ static const char STYLE[] =
     "minmax(0,1fr);column-gap:2.5rem}"
     "header,footer{grid-column:1/-1}nav{position:sticky;top:1rem;align-self:start}nav ul{flex-direction:column}}\n"
     "@media "
-    "print{@page{margin:13mm}html{font-size:10pt}body{max-width:none;padding:0;display:block}nav,.skip{display:none}"
+    "print{@page{margin:13mm}html{font-size:10pt}body{max-width:none;padding:0;display:block}nav,.skip{display:"
+    "none}"
     "*{print-color-adjust:exact;-webkit-print-color-adjust:exact}figure,.card,tr,h2,h3,caption,pre{break-inside:avoid}"
-    "h2,h3,caption{break-after:avoid}.scroll{overflow:visible}svg.wide{min-width:0}table{font-size:.75em;width:auto}."
+    "h2,h3,caption{break-after:avoid}.scroll{overflow:visible;background:none}tbody "
+    "th{position:static}svg.wide{min-width:0}table{font-size:.75em;width:auto}table.many{font-size:.6em}."
     "bar{min-width:4rem}"
     ".n,.s{white-space:normal}th,td{padding-right:.6em;overflow-wrap:break-word}"
     "details::details-content{content-visibility:visible;block-size:auto}summary{color:var(--ink)}}\n";
@@ -203,7 +210,11 @@ void page_end(struct html *h, const char *version)
     html_close(h, "main");
     html_open(h, "footer");
     html_open(h, "p");
-    html_printf(h, "Made by memwall %s. Figures in the page carry their exact values in data elements.", version);
+    html_printf(h,
+                "Made by memwall %s. 1 GiB is 2^30 bytes, 1 GB/s 10^9 bytes a second. Figures are rounded to three "
+                "figures, from 1,000 on to whole numbers; the page carries "
+                "their exact values in data elements.",
+                version);
     html_close(h, "p");
     html_close(h, "footer");
     html_open(h, "script");

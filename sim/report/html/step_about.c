@@ -59,7 +59,7 @@ static void put_value(struct html *h, const struct explain_cell *cell, const cha
     struct step_fact fact = { .group = "", .name = "", .unit = unit != NULL ? unit : "", .value = cell->value };
     char text[PAGE_TEXT_BYTES], number[32];
     if (cell->text != NULL) {
-        html_text(h, cell->text);
+        html_text_grouped(h, cell->text);
         return;
     }
     bool known = unit == NULL || strcmp(unit, "bytes") == 0 || (strcmp(unit, "s") == 0 && cell->value >= 0);
@@ -78,10 +78,12 @@ static void put_terms(struct html *h, const struct explain_section *section)
         html_open(h, "dd");
         put_value(h, &term->value, term->unit);
         if (term->formula != NULL) {
-            html_printf(h, " = %s", term->formula);
+            html_text(h, " = ");
+            html_text_grouped(h, term->formula);
         }
         if (term->numbers != NULL) {
-            html_printf(h, " = %s", term->numbers);
+            html_text(h, " = ");
+            html_text_grouped(h, term->numbers);
         }
         if (term->source != NULL) {
             html_open(h, "span");

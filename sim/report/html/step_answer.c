@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/report/html/step_page_internal.h"
+#include "sim/report/result.h"
 
 static void card_time(struct html *h, const struct step_result *r)
 {
@@ -28,18 +29,21 @@ static void card_time(struct html *h, const struct step_result *r)
 
 static void card_rates(struct html *h, const struct step_result *r)
 {
-    char text[PAGE_TEXT_BYTES], below[PAGE_TEXT_BYTES], number[64];
+    char text[PAGE_TEXT_BYTES], below[2 * PAGE_TEXT_BYTES], number[64], other[64];
     if (r->tokens_per_s > 0) {
         snprintf(text, sizeof text, "%s tokens/s", step_number_text(r->tokens_per_s, number, sizeof number));
-        snprintf(below, sizeof below, "%.4g a GPU; %.4g samples/s", r->tokens_per_s_per_gpu, r->samples_per_s);
+        snprintf(below, sizeof below, "%s tokens/s a GPU; %s samples/s",
+                 step_number_text(r->tokens_per_s_per_gpu, number, sizeof number),
+                 step_number_text(r->samples_per_s, other, sizeof other));
         page_card(h, "Throughput", r->tokens_per_s, text, below);
     } else if (r->samples_per_s > 0) {
-        snprintf(text, sizeof text, "%.4g samples/s", r->samples_per_s);
+        snprintf(text, sizeof text, "%s samples/s", step_number_text(r->samples_per_s, number, sizeof number));
         page_card(h, "Throughput", r->samples_per_s, text, NULL);
     }
     if (r->mfu > 0) {
-        snprintf(below, sizeof below, "%.4g TFLOP/s a GPU; %s with recomputation", r->model_tflops,
-                 page_share(r->hfu, text));
+        snprintf(below, sizeof below, "%s TFLOP/s a GPU. Executed (HFU): %s, %s",
+                 step_number_text(r->model_tflops, number, sizeof number), page_share(r->hfu, text),
+                 result_executed_words(r->model_tflops, r->hardware_tflops));
         page_card(h, "Model FLOPs of the peak (MFU)", r->mfu, page_share(r->mfu, text), below);
     }
 }
@@ -58,8 +62,8 @@ static void card_memory(struct html *h, const struct step_result *r)
         if (isnan(space->capacity)) {
             snprintf(below, sizeof below, "%.100s; no limit is known", space->name);
         } else {
-            snprintf(below, sizeof below, "of %s usable, %.4g %%; %.100s", page_bytes(space->capacity, of),
-                     space->capacity > 0 ? 100 * space->peak / space->capacity : 0, space->name);
+            snprintf(below, sizeof below, "of %s usable, %s; %.100s", page_bytes(space->capacity, of),
+                     page_share(space->capacity > 0 ? space->peak / space->capacity : 0, text), space->name);
         }
         page_card(h, kinds[i].title, space->peak, page_bytes(space->peak, text), below);
     }
@@ -137,7 +141,9 @@ static void verdict(struct html *h, const struct step_result *r)
     }
     html_close(h, "p");
     if (r->reason != NULL && r->reason[0] != '\0') {
-        html_leaf(h, "pre", NULL, r->reason);
+        html_open(h, "pre");
+        html_text_grouped(h, r->reason);
+        html_close(h, "pre");
     }
 }
 

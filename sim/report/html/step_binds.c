@@ -116,7 +116,7 @@ static const char *resource_text(const char *word)
 
 static void put_sensitivity(struct html *h, const struct step_sensitivity *s)
 {
-    char text[PAGE_TEXT_BYTES];
+    char text[PAGE_TEXT_BYTES + 8], share[PAGE_TEXT_BYTES];
     html_row(h);
     snprintf(text, sizeof text, "%.3gx %.100s", s->factor, resource_text(s->resource));
     html_cell(h, text);
@@ -128,7 +128,8 @@ static void put_sensitivity(struct html *h, const struct step_sensitivity *s)
     } else {
         html_cell_bar(h, fabs(s->change), s->change <= 0 ? BAR : BAR_BAD);
         bool none = fabs(s->change) < 5e-5;
-        snprintf(text, sizeof text, none ? "none" : "%+.*f %%", fabs(s->change) >= 0.0995 ? 0 : 2, 100 * s->change);
+        snprintf(text, sizeof text, "%s%s", none || s->change < 0 ? "" : "+",
+                 none ? "none" : page_share(s->change, share));
         html_cell_data(h, s->change, text);
         html_cell_data(h, s->step_time_s, page_time(s->step_time_s, text));
     }

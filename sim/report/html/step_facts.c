@@ -153,8 +153,8 @@ const struct step_fact *step_facts_find(const struct step_facts *facts, const ch
 const char *step_number_text(double value, char *buffer, size_t size)
 {
     char digits[64];
-    if (!(fabs(value) >= 999.95 && fabs(value) < 1e18)) {
-        snprintf(buffer, size, "%.4g", value);
+    if (!(fabs(value) >= 999.5 && fabs(value) < 1e18)) {
+        snprintf(buffer, size, "%.3g", value);
         return buffer;
     }
     int length = snprintf(digits, sizeof digits, "%.0f", fabs(value));
@@ -166,6 +166,21 @@ const char *step_number_text(double value, char *buffer, size_t size)
         buffer[at++] = digits[i];
     }
     buffer[at] = '\0';
+    return buffer;
+}
+
+const char *step_share_text(double share, char *buffer, size_t size)
+{
+    double percent = 100 * share, magnitude = fabs(percent);
+    if (magnitude > 0 && magnitude < 0.005) {
+        snprintf(buffer, size, "< 0.01 %%");
+    } else {
+        snprintf(buffer, size, "%.*f %%",
+                 magnitude == 0 || magnitude >= 99.95 ? 0
+                 : magnitude >= 9.995                 ? 1
+                                                      : 2,
+                 percent);
+    }
     return buffer;
 }
 
@@ -192,13 +207,13 @@ const char *step_fact_text(const struct step_fact *fact, char *buffer, size_t si
     } else if ((strcmp(unit, "s") == 0 || strcmp(unit, "seconds") == 0) && v >= 0 && v < 1e5) {
         text_time_ps(ps_nearest_s(v), buffer, size);
     } else if ((strcmp(unit, "s") == 0 || strcmp(unit, "seconds") == 0) && v >= 1e5) {
-        snprintf(buffer, size, "%.4g days", v / 86400);
+        snprintf(buffer, size, "%s days", step_number_text(v / 86400, number, sizeof number));
     } else if (strcmp(unit, "bytes") == 0) {
         text_bytes(v, buffer, size);
     } else if (strcmp(unit, "bytes_per_s") == 0) {
         text_bytes_per_s(v, buffer, size);
     } else if (strcmp(unit, "share") == 0 || strcmp(unit, "fraction") == 0) {
-        snprintf(buffer, size, "%.4g %%", 100 * v);
+        (void)step_share_text(v, buffer, size);
     } else if (strcmp(unit, "usd") == 0) {
         text_usd(v, buffer, size);
     } else {

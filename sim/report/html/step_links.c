@@ -30,8 +30,7 @@ static void put_link(struct html *h, const struct step_link *link)
     html_cell(h, text);
     html_cell(h, link->kind);
     html_cell_data(h, link->bytes, page_bytes(link->bytes, text));
-    snprintf(text, sizeof text, "%.4g GB/s", link->bytes_per_s / 1e9);
-    html_cell_data(h, link->bytes_per_s, text);
+    html_cell_data(h, link->bytes_per_s, page_rate(link->bytes_per_s, text));
     html_cell_bar(h, link->use_fraction, BAR);
     html_cell_data(h, link->use_fraction, page_share(link->use_fraction, text));
     html_cell_data(h, link->busy_fraction, page_share(link->busy_fraction, text));
@@ -45,9 +44,9 @@ static void put_link_table(struct html *h, const struct step_result *r, const ch
     static const struct html_column columns[] = { { "link", false },
                                                   { "kind", false },
                                                   { "bytes of the step", true },
-                                                  { "rate", true },
-                                                  { "share of what it could move", false },
-                                                  { "share", true },
+                                                  { "can carry", true },
+                                                  { "share of it, in the mean", false },
+                                                  { "", true },
                                                   { "busy", true },
                                                   { "mostly", false } };
     html_table_named(h, id, caption, columns, 8);
@@ -105,12 +104,32 @@ static const char *link_words(const struct traffic_link *link, char text[PAGE_TE
     return text;
 }
 
+/* Ends the picture: what a column is, and where the capacity stands, in the picture or above it. */
+static void put_big_caption(const struct html_chart *c, const struct traffic_link *link, bool limit, double column_s)
+{
+    char text[4 * PAGE_TEXT_BYTES], words[PAGE_TEXT_BYTES], rate[PAGE_TEXT_BYTES], time[PAGE_TEXT_BYTES];
+    int length = snprintf(text, sizeof text, "%s, the fullest for its size. Each column is the mean of %s",
+                          link_words(link, words), page_time(column_s, time));
+    if (!has_capacity(link)) {
+        snprintf(text + length, sizeof text - (size_t)length, "; nothing limits its rate.");
+    } else if (limit) {
+        snprintf(text + length, sizeof text - (size_t)length, "; the dashed line is what it can carry, %s.",
+                 page_rate(link->capacity_bytes_per_s, rate));
+    } else {
+        snprintf(text + length, sizeof text - (size_t)length,
+                 ", in which it is busy for a part and idle for the rest: the %s that it can carry are far above this "
+                 "picture.",
+                 page_rate(link->capacity_bytes_per_s, rate));
+    }
+    html_chart_end(c, text);
+}
+
 static void put_big(struct html *h, const struct traffic_link *link, int64_t end_ps)
 {
     struct time_unit unit = plot_time_unit(s_from_ps(end_ps));
     double rates[BINS], end = s_from_ps(end_ps) * unit.per_s, capacity = link->capacity_bytes_per_s / 1e9;
-    char title[PAGE_TEXT_BYTES], label[32], text[PAGE_TEXT_BYTES], words[PAGE_TEXT_BYTES],
-        class_name[PAGE_COLOUR_BYTES];
+    char title[PAGE_TEXT_BYTES], label[32], text[4 * PAGE_TEXT_BYTES], words[PAGE_TEXT_BYTES], mean[PAGE_TEXT_BYTES],
+        high[PAGE_TEXT_BYTES], class_name[PAGE_COLOUR_BYTES];
     struct strbuf path = { 0 };
     link_bins(&link->series, 1e9, end_ps, BINS, rates);
     double most = most_of(rates, BINS);
@@ -128,10 +147,11 @@ static void put_big(struct html *h, const struct traffic_link *link, int64_t end
                             .table_id = SLICES_ID };
     snprintf(title, sizeof title, "Traffic of %.100s over time", link->name);
     snprintf(label, sizeof label, "time (%s)", unit.name);
-    snprintf(text, sizeof text,
-             "The mean rate is %.4g GB/s, the highest of a %uth of the step %.4g GB/s. Below, the same "
-             "as a table.",
-             mean_of(rates, BINS), (unsigned)BINS, most);
+    snprintf(
+        text, sizeof text,
+        "The mean rate is %s, the highest of a %uth of the step %s; the link can carry %s. Below, the same as a table.",
+        page_rate(mean_of(rates, BINS) * 1e9, mean), (unsigned)BINS, page_rate(most * 1e9, high),
+        has_capacity(link) ? page_rate(link->capacity_bytes_per_s, words) : "any rate");
     html_chart_begin(&c, title, text);
     html_chart_axis_x(&c, label);
     html_chart_axis_y(&c, "rate (GB/s)");
@@ -148,9 +168,7 @@ static void put_big(struct html *h, const struct traffic_link *link, int64_t end
         html_chart_line(&c, c.left, html_chart_y(&c, capacity), HTML_CHART_WIDTH - HTML_CHART_RIGHT,
                         html_chart_y(&c, capacity), "limit");
     }
-    snprintf(text, sizeof text, "%.300s, the fullest for its size%s.", link_words(link, words),
-             limit ? "; the dashed line is what it can carry" : "");
-    html_chart_end(&c, text);
+    put_big_caption(&c, link, limit, s_from_ps(end_ps) / BINS);
     h->out->failed = h->out->failed || path.failed;
     strbuf_free(&path);
 }
@@ -172,8 +190,7 @@ static void put_slices(struct html *h, const struct traffic_link *link, int64_t 
         html_row(h);
         html_cell(h, page_time(end_s * i / SLICES, text));
         html_cell_data(h, end_s * (i + 1) / SLICES, page_time(end_s * (i + 1) / SLICES, text));
-        snprintf(text, sizeof text, "%.4g GB/s", rates[i] / 1e9);
-        html_cell_data(h, rates[i], text);
+        html_cell_data(h, rates[i], page_rate(rates[i], text));
         if (has_capacity(link)) {
             double share = rates[i] / link->capacity_bytes_per_s;
             html_cell_data(h, share, page_share(share, text));
@@ -186,11 +203,11 @@ static void put_slices(struct html *h, const struct traffic_link *link, int64_t 
     html_close(h, "details");
 }
 
-/* As a share of what the link can carry: all on one scale. */
+/* As a share of what the link can carry, all on one scale; from 1 on the capacity is a dashed line. */
 static void put_small(struct html *h, const struct traffic_link *link, int64_t end_ps, double top)
 {
     double shares[SMALL_BINS];
-    char title[PAGE_TEXT_BYTES], words[PAGE_TEXT_BYTES], share[PAGE_TEXT_BYTES];
+    char title[PAGE_TEXT_BYTES], words[PAGE_TEXT_BYTES], share[PAGE_TEXT_BYTES], rate[PAGE_TEXT_BYTES];
     struct strbuf path = { 0 };
     link_bins(&link->series, link->capacity_bytes_per_s, end_ps, SMALL_BINS, shares);
     strbuf_append(&path, "M0 90");
@@ -204,8 +221,14 @@ static void put_small(struct html *h, const struct traffic_link *link, int64_t e
     html_attr(h, "class", page_colour(SERIES_COLOUR, words));
     html_attr(h, "d", path.text != NULL ? path.text : "");
     html_close(h, "path");
-    snprintf(title, sizeof title, "%.300s: %.100s in the mean", link_words(link, words),
-             page_share(mean_of(shares, SMALL_BINS), share));
+    if (top >= 1) {
+        html_open(h, "path");
+        html_attr(h, "class", "limit");
+        html_attr_printf(h, "d", "M0 %.1fH240", 90 - 88 / top);
+        html_close(h, "path");
+    }
+    snprintf(title, sizeof title, "%.300s: %.100s of %.50s in the mean", link_words(link, words),
+             page_share(mean_of(shares, SMALL_BINS), share), page_rate(link->capacity_bytes_per_s, rate));
     html_small_end(h, title);
     h->out->failed = h->out->failed || path.failed;
     strbuf_free(&path);
@@ -227,9 +250,18 @@ static void put_pictures(struct html *h, const struct step_traffic *traffic, int
     if (!(top > 0)) {
         return;
     }
-    snprintf(text, sizeof text, "Links over time: the height of each picture is %s of what its link can carry",
-             page_share(top, (char[PAGE_TEXT_BYTES]){ 0 }));
-    html_leaf(h, "h3", NULL, text);
+    html_leaf(h, "h3", NULL, "Every link over time");
+    top = top > 0.25 ? fmax(top, 1) : top;
+    if (top >= 1) {
+        snprintf(text, sizeof text, "The dashed line is what the link can carry.");
+    } else {
+        snprintf(
+            text, sizeof text,
+            "All on one scale: a picture's full height is %.50s of what its link can carry, as the mean of a %uth of "
+            "the step.",
+            page_share(top, (char[PAGE_TEXT_BYTES]){ 0 }), (unsigned)SMALL_BINS);
+    }
+    html_leaf(h, "p", "soft", text);
     html_open(h, "div");
     html_attr(h, "class", "small");
     for (uint32_t i = 0; i < traffic->link_count; i++) {

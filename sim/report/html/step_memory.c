@@ -142,11 +142,12 @@ static void put_slices(struct html *h, const struct series_space *space, int64_t
         double sum = sum_to(bins[i].bytes, BUFFER_CLASS_COUNT - 1);
         html_row(h);
         html_cell(h, page_time(s_from_ps(end_ps) * bins[i].bin / SLICES, text));
-        html_cell_data(h, sum, page_bytes(sum, text));
+        html_cell_data(h, sum, page_bytes_as(sum, (double)space->peak_bytes, text));
         for (uint32_t k = 0; k < BUFFER_CLASS_COUNT; k++) {
             enum buffer_class class = palette_memory_order(k);
             if (used[class]) {
-                html_cell_data(h, (double)bins[i].bytes[class], page_bytes((double)bins[i].bytes[class], text));
+                html_cell_data(h, (double)bins[i].bytes[class],
+                               page_bytes_as((double)bins[i].bytes[class], (double)space->peak_bytes, text));
             }
         }
         html_row_end(h);
@@ -229,10 +230,12 @@ static void put_table(struct html *h, const struct step_result *r, const char *t
     char text[PAGE_TEXT_BYTES];
     uint32_t count = 5;
     bool used[BUFFER_CLASS_COUNT] = { 0 };
+    double largest = 0;
     for (uint32_t i = 0; i < r->space_count; i++) {
         for (uint32_t c = 0; c < BUFFER_CLASS_COUNT; c++) {
             used[c] = used[c] || r->spaces[i].at_peak[c] > 0;
         }
+        largest = fmax(largest, r->spaces[i].peak);
     }
     for (uint32_t k = 0; k < BUFFER_CLASS_COUNT; k++) {
         if (used[palette_memory_order(k)]) {
@@ -247,8 +250,8 @@ static void put_table(struct html *h, const struct step_result *r, const char *t
         snprintf(text, sizeof text, space->equal_devices > 1 ? "%.100s and %.0f like it" : "%.100s", space->name,
                  space->equal_devices - 1);
         html_cell(h, text);
-        html_cell_data(h, space->peak, page_bytes(space->peak, text));
-        html_cell_data(h, space->reserved, page_bytes(space->reserved, text));
+        html_cell_data(h, space->peak, page_bytes_as(space->peak, largest, text));
+        html_cell_data(h, space->reserved, page_bytes_as(space->reserved, largest, text));
         if (isnan(space->capacity)) {
             html_cell(h, "no limit");
         } else {
@@ -258,7 +261,7 @@ static void put_table(struct html *h, const struct step_result *r, const char *t
         for (uint32_t k = 0; k < BUFFER_CLASS_COUNT; k++) {
             enum buffer_class class = palette_memory_order(k);
             if (used[class]) {
-                html_cell_data(h, space->at_peak[class], page_bytes(space->at_peak[class], text));
+                html_cell_data(h, space->at_peak[class], page_bytes_as(space->at_peak[class], largest, text));
             }
         }
         html_row_end(h);
@@ -274,8 +277,12 @@ static void put_pressure(struct html *h, const struct step_result *r)
                                                   { "fits", false },
                                                   { "batch that would fill it", true } };
     char text[PAGE_TEXT_BYTES];
+    double largest = 0;
     if (r->pressure_count == 0) {
         return;
+    }
+    for (uint32_t i = 0; i < r->pressure_count; i++) {
+        largest = fmax(largest, r->pressures[i].next_bytes);
     }
     html_table(h, "What fills it, and what more it would take", columns, 5);
     for (uint32_t i = 0; i < r->pressure_count; i++) {
@@ -283,12 +290,12 @@ static void put_pressure(struct html *h, const struct step_result *r)
         html_row(h);
         html_cell(h, p->name);
         html_cell(h, p->largest_class);
-        html_cell_data(h, p->next_bytes, page_bytes(p->next_bytes, text));
+        html_cell_data(h, p->next_bytes, page_bytes_as(p->next_bytes, largest, text));
         html_cell(h, p->next_fits ? "yes" : "no");
         if (isnan(p->batch_factor)) {
             html_cell(h, "nothing grows");
         } else {
-            snprintf(text, sizeof text, "%.3g times", p->batch_factor);
+            snprintf(text, sizeof text, "%.2f times", p->batch_factor);
             html_cell_data(h, p->batch_factor, text);
         }
         html_row_end(h);

@@ -1,5 +1,6 @@
 #include "sim/report/html/step_page.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,11 +18,19 @@ const char *page_bytes(double bytes, char text[PAGE_TEXT_BYTES])
     return text_bytes(bytes, text, PAGE_TEXT_BYTES);
 }
 
+const char *page_bytes_as(double bytes, double largest, char text[PAGE_TEXT_BYTES])
+{
+    return text_bytes_as(bytes, largest, text, PAGE_TEXT_BYTES);
+}
+
+const char *page_rate(double bytes_per_s, char text[PAGE_TEXT_BYTES])
+{
+    return text_bytes_per_s(bytes_per_s, text, PAGE_TEXT_BYTES);
+}
+
 const char *page_share(double share, char text[PAGE_TEXT_BYTES])
 {
-    double percent = 100 * share, size = percent < 0 ? -percent : percent;
-    snprintf(text, PAGE_TEXT_BYTES, "%.*f %%", size >= 9.95 ? 1 : 2, percent);
-    return text;
+    return step_share_text(share, text, PAGE_TEXT_BYTES);
 }
 
 void page_command(const char *const *words, uint32_t count, struct strbuf *out)

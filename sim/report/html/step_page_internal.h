@@ -22,9 +22,12 @@ void step_certainty(struct html *h, const struct step_source *source);
 void step_sources(struct html *h, const struct step_source *source);
 void step_repeat(struct html *h, const struct step_source *source, const char *version, const char *command);
 
-/* "13.7 s" of seconds, "61.2 GiB" of bytes, "23.4 %" of a share: into `text`, which is returned. */
+/* Three significant figures with their unit: "13.7 s" of seconds, "61.2 GiB" of bytes, "23.4 %" of a share, "274 GB/s" of bytes a second: into `text`, which is returned. Bytes of one column
+ * have the unit of its largest (page_bytes_as). */
 const char *page_time(double seconds, char text[PAGE_TEXT_BYTES]);
 const char *page_bytes(double bytes, char text[PAGE_TEXT_BYTES]);
+const char *page_bytes_as(double bytes, double largest, char text[PAGE_TEXT_BYTES]);
+const char *page_rate(double bytes_per_s, char text[PAGE_TEXT_BYTES]);
 const char *page_share(double share, char text[PAGE_TEXT_BYTES]);
 
 #endif
