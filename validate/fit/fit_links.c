@@ -17,7 +17,8 @@ enum { ENTRIES_MAX = 64 };
 static const double BEYOND_PEAK = 1.1; /* of a link's data sheet */
 static const double FASTER_LARGER =
     0.5; /* four times the bytes in less than this part of the time: no copy does that */
-static const double UNCACHED_BYTES = 4 * MIB;
+/* Copies go round 32 MiB of buffers: smaller ones come from the last-level cache again. Kernels find theirs cold whatever their size (validate/exec_host/host_operands.h). */
+static const double UNCACHED_COPY_BYTES = 32 * MIB, TELLING_KERNEL_BYTES = 4 * MIB;
 static const double COPY_DRAM_BYTES = 2; /* of one byte that a thread copies: read and written */
 
 struct copy_key {
@@ -359,7 +360,8 @@ static bool loads_dram(const struct point *point, const void *key)
     bool stream = point->kind != POINT_KERNEL || (point->kernel.kernel_class != KERNEL_GEMM &&
                                                   point->kernel.kernel_class != KERNEL_ATTENTION_FORWARD &&
                                                   point->kernel.kernel_class != KERNEL_ATTENTION_BACKWARD);
-    return stream && bytes >= UNCACHED_BYTES && point->way != COPY_PEER;
+    return stream && bytes >= (point->kind == POINT_COPY ? UNCACHED_COPY_BYTES : TELLING_KERNEL_BYTES) &&
+           point->way != COPY_PEER;
 }
 
 /* What the DRAM was seen to carry: the middle of the best quarter of the points, none of them cached. Points of more threads than cores count as the cores they had. */
@@ -376,6 +378,7 @@ static enum status fit_dram(struct fitter *fitter)
     for (uint32_t i = 0; i < set.count; i++) {
         const struct point *point = set.items[i];
         double threads = point->at_once * (point->way == COPY_BOTH && point->kind == POINT_COPY ? 2.0 : 1.0);
+        threads = fitter->cores > 0 ? fmin(threads, fitter->cores) : threads;
         double bytes = point->kind == POINT_COPY ? COPY_DRAM_BYTES * point->bytes
                                                  : point->kernel.bytes_read + point->kernel.bytes_written;
         rates[i] = threads * bytes / point->seconds;
