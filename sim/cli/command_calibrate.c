@@ -1,33 +1,18 @@
 /* memwall calibrate: measure this computer, or read what others measured, and write a machine file. */
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "hw_models/cluster.h"
-#include "hw_models/software.h"
 #include "sim/base/check.h"
-#include "sim/base/file.h"
 #include "sim/base/file_place.h"
-#include "sim/base/json.h"
-#include "sim/base/json_write.h"
 #include "sim/base/units.h"
-#include "sim/cli/cli.h"
-#include "sim/cli/executors.h"
+#include "sim/cli/calibration.h"
 #include "sim/cli/flag_files.h"
 #include "sim/cli/interrupt.h"
-#include "validate/calibrate/draft.h"
 #include "validate/calibrate/import.h"
-#include "validate/calibrate/measure.h"
-#include "validate/calibrate/topology.h"
-#include "validate/fit/fit.h"
 
 static enum exit_code run(int argc, char **argv);
 
@@ -62,51 +47,10 @@ const struct cli_command command_calibrate = {
     .run = run,
 };
 
-enum { FROM_MAX = 64, DEFAULT_DEVICES = 8, DEVICES_MAX = 64, LEFT_OUT_MAX = 64 };
+enum { DEVICES_MAX = 64 };
 static const double DEFAULT_SECONDS = 60, SECONDS_MAX = 86400;
 
-/* Of the memory there is, for benchmarks: a device's, the host's. */
-static const double DEVICE_SHARE = 0.5, HOST_SHARE = 0.25;
-static const double DEVICE_BYTES_MAX = 8 * GIB, HOST_BYTES_MAX = 32 * GIB;
-
-struct left_out {
-    struct point point;
-    char why[160];
-};
-
-struct calibration {
-    struct cli_flags flags;
-    /* flags as given */
-    const char *name, *base, *devices_text, *seconds_text, *storage, *points_path, *fresh, *system, *last_from;
-    const char *from[FROM_MAX];
-    uint32_t from_count;
-    /* what they mean */
-    bool measures;
-    double seconds;
-    uint32_t devices; /* 0: as many as there are, or DEFAULT_DEVICES */
-    char own_name[MACHINE_NAME_BYTES], points_file[PATH_MAX];
-    const struct executor *executor;
-    /* what is made */
-    struct machine machine; /* sim, cuda: the base */
-    struct cluster cluster;
-    bool has_machine, has_cluster;
-    struct software software;
-    struct topology topology;
-    struct draft *draft;
-    struct points plan, measured, all;
-    struct measure_options options;
-    FILE *file; /* of points */
-    struct fit_report report;
-    struct left_out left_out[LEFT_OUT_MAX];
-    uint32_t left_out_count;
-    struct strbuf notes;
-    /* progress */
-    bool terminal;
-    double shown_s;
-    uint32_t shown_tenth;
-};
-
-static enum status flag_error(struct error *error, const char *flag, const char *message)
+enum status calibration_flag_error(struct error *error, const char *flag, const char *message)
 {
     return error_at(error, STATUS_BAD_INPUT, flag, NULL, "%s", message);
 }
@@ -125,8 +69,8 @@ static bool collect_from(struct calibration *c, int argc, char **argv)
         if (!from || value == NULL) {
             continue;
         }
-        if (c->from_count == FROM_MAX) {
-            fprintf(stderr, "memwall calibrate: more than %d --from files\n", FROM_MAX);
+        if (c->from_count == CALIBRATION_FROM_MAX) {
+            fprintf(stderr, "memwall calibrate: more than %d --from files\n", CALIBRATION_FROM_MAX);
             return false;
         }
         c->from[c->from_count++] = value;
@@ -184,12 +128,13 @@ static enum status check_measuring_flags(const struct calibration *c, struct err
                  { "--fresh", c->fresh } };
     for (size_t i = 0; i < sizeof only / sizeof only[0] && !c->measures; i++) {
         if (only[i].value != NULL) {
-            return flag_error(error, only[i].flag,
-                              "nothing is measured with --from alone: add --executor host or cuda");
+            return calibration_flag_error(error, only[i].flag,
+                                          "nothing is measured with --from alone: add --executor host or cuda");
         }
     }
     if (c->from_count == 0 && c->system != NULL) {
-        return flag_error(error, "--system", "chooses a machine of a table read with --from; there is no --from");
+        return calibration_flag_error(error, "--system",
+                                      "chooses a machine of a table read with --from; there is no --from");
     }
     return STATUS_OK;
 }
@@ -202,7 +147,7 @@ static enum status read_flags(struct calibration *c, struct error *error)
         c->from[c->from_count++] = c->last_from;
     }
     if (c->flags.out == NULL) {
-        return flag_error(error, "--out", "is missing: the machine file to write, e.g. --out here.json");
+        return calibration_flag_error(error, "--out", "is missing: the machine file to write, e.g. --out here.json");
     }
     TRY(check_measuring_flags(c, error));
     double devices = 0;
@@ -216,221 +161,8 @@ static enum status read_flags(struct calibration *c, struct error *error)
     int length = c->points_path != NULL
                      ? snprintf(c->points_file, sizeof c->points_file, "%s", c->points_path)
                      : snprintf(c->points_file, sizeof c->points_file, "%s.points.jsonl", c->flags.out);
-    return length < (int)sizeof c->points_file ? STATUS_OK : flag_error(error, "--points", "the path is too long");
-}
-
-/* ---- what is measured: the machine, and a draft of its file ---- */
-
-static void set_memory(struct calibration *c, double device_bytes, double dram_bytes)
-{
-    c->options.device_bytes = (uint64_t)fmin(DEVICE_BYTES_MAX, DEVICE_SHARE * device_bytes);
-    c->options.host_bytes = (uint64_t)fmin(HOST_BYTES_MAX, HOST_SHARE * dram_bytes);
-}
-
-static double dram_of(const struct topology *topology)
-{
-    double bytes = 0;
-    for (uint32_t i = 0; i < topology->socket_count; i++) {
-        bytes += topology->sockets[i].dram_bytes;
-    }
-    return bytes;
-}
-
-static enum status prepare_host(struct calibration *c, struct error *error)
-{
-    double storage_bytes = 0;
-    struct statvfs volume;
-    if (c->base != NULL) {
-        return flag_error(error, "--base", "a host is what it is found to be: --base is for cuda, sim and --from");
-    }
-    if (c->storage != NULL) {
-        if (statvfs(c->storage, &volume) != 0) {
-            return error_at(error, STATUS_BAD_INPUT, "--storage", NULL, "\"%.200s\": %s", c->storage, strerror(errno));
-        }
-        storage_bytes = (double)volume.f_blocks * (double)volume.f_frsize;
-    }
-    TRY(topology_find(&c->topology, NULL, error));
-    c->devices = c->devices > 0 ? c->devices : DEFAULT_DEVICES;
-    TRY(draft_new(&c->draft, c->name, NULL, error));
-    TRY(topology_draft_host(&c->topology, c->devices, storage_bytes, c->draft, error));
-    c->options.cores = c->topology.sockets[0].cores;
-    c->options.on_host = true;
-    set_memory(c, draft_get(c->draft, "gpu.usable_MiB", 0) * MIB, dram_of(&c->topology));
-    return STATUS_OK;
-}
-
-/* Products of the dtypes that the GPU has a peak for. */
-static uint32_t dtypes_of(const struct machine *machine)
-{
-    uint32_t dtypes = 0;
-    for (int d = 0; d < DTYPE_COUNT; d++) {
-        dtypes |= machine->gpu.peak_flops[d] > 0 ? 1u << d : 0;
-    }
-    return dtypes;
-}
-
-static enum status load_base(struct calibration *c, const char *base, struct error *error)
-{
-    TRY(machine_load(&c->machine, base, error));
-    c->has_machine = true;
-    c->options.dtypes = dtypes_of(&c->machine);
-    return draft_new(&c->draft, c->name, base, error);
-}
-
-/* The GPUs of this computer. A machine given is taken at its word for its parts; else they are what is found. */
-static enum status prepare_cuda(struct calibration *c, struct error *error)
-{
-    TRY(topology_find(&c->topology, NULL, error));
-    uint32_t found = c->topology.gpu_count;
-    if (found == 0) {
-        return error_set(error, STATUS_EXECUTION,
-                         "there is no NVIDIA GPU here that hwloc or NVML can see: is the driver loaded (nvidia-smi)?");
-    }
-    const char *base = c->base != NULL ? c->base : topology_library_machine(&c->topology);
-    if (base == NULL) {
-        return error_at(error, STATUS_BAD_INPUT, "--base", NULL,
-                        "no library machine has this GPU (%.80s): give the nearest one, or a file that says its "
-                        "multiprocessors, clock and peaks (memwall list machines)",
-                        c->topology.gpus[0].name);
-    }
-    c->devices = c->devices > 0 ? c->devices : found;
-    if (c->devices > found) {
-        return error_at(error, STATUS_BAD_INPUT, "--devices", NULL, "%u wanted; this computer has %u GPUs", c->devices,
-                        found);
-    }
-    TRY(load_base(c, base, error));
-    if (c->base == NULL) {
-        TRY(topology_draft_gpus(&c->topology, c->devices, c->draft, error));
-    }
-    c->options.cores = c->topology.sockets[0].cores;
-    double bytes =
-        c->topology.gpus[0].memory_bytes > 0 ? c->topology.gpus[0].memory_bytes : c->machine.gpu.usable_bytes;
-    set_memory(c, bytes, dram_of(&c->topology));
-    return STATUS_OK;
-}
-
-/* A machine of the library measured in the simulator: a check of calibration itself. */
-static enum status prepare_sim(struct calibration *c, struct error *error)
-{
-    if (c->base == NULL) {
-        return flag_error(error, "--base", "is missing: the machine that the simulator shall be, e.g. toy-2gpu");
-    }
-    TRY(load_base(c, c->base, error));
-    TRY(cluster_build(&c->cluster, &c->machine, 1, c->devices, error));
-    c->has_cluster = true;
-    TRY(software_load(&c->software, "ideal", error));
-    c->devices = c->cluster.gpus;
-    c->options.cores = c->machine.parts[machine_part_at(&c->machine, PART_CPU, 0)].cores;
-    c->options.on_host = c->machine.gpu.on_host;
-    c->options.exec.cluster = &c->cluster;
-    c->options.exec.software = &c->software;
-    set_memory(c, c->machine.gpu.usable_bytes, c->machine.dram_bytes);
-    return STATUS_OK;
-}
-
-static enum status prepare(struct calibration *c, struct error *error)
-{
-    TRY(executor_open(c->flags.executor, &c->executor, error));
-    bool sim = c->executor == &exec_sim, cuda = strcmp(c->executor->name, "cuda") == 0;
-    TRY(sim ? prepare_sim(c, error) : cuda ? prepare_cuda(c, error) : prepare_host(c, error));
-    c->options.executor = c->executor;
-    c->options.devices = c->devices;
-    c->options.seconds = c->seconds;
-    c->options.storage = c->storage != NULL || (sim && c->cluster.drives > 0);
-    c->options.exec.scratch_folder = c->storage;
-    return STATUS_OK;
-}
-
-/* ---- the file of points ---- */
-
-/* Where the whole lines of the file end; 0: it has none. */
-static enum status whole_lines(const struct calibration *c, size_t *length, struct error *error)
-{
-    char *text = NULL;
-    TRY(file_read(c->points_file, JSON_BYTES_MAX, &text, length, error));
-    while (*length > 0 && text[*length - 1] != '\n') {
-        (*length)--;
-    }
-    free(text);
-    return STATUS_OK;
-}
-
-/* Before anything in it is cut or appended to: is the file missing, empty, or one of points? Anything else is somebody's. */
-static enum status check_points_file(const struct calibration *c, struct error *error)
-{
-    static const char begin[] = "{\"schema\":\"memwall.points/1\"";
-    struct stat points, out;
-    if (strcmp(c->points_file, c->flags.out) == 0) {
-        return error_at(
-            error, STATUS_BAD_INPUT, "--points", NULL,
-            "\"%.200s\" is the machine file of --out, which would take the place of the points: give another",
-            c->points_file);
-    }
-    if (stat(c->points_file, &points) != 0) {
-        return STATUS_OK; /* will be made */
-    }
-    if (!S_ISREG(points.st_mode)) {
-        return error_at(error, STATUS_BAD_INPUT, "--points", NULL,
-                        "\"%.200s\" is not a regular file: points are kept in one", c->points_file);
-    }
-    if (stat(c->flags.out, &out) == 0 && out.st_dev == points.st_dev && out.st_ino == points.st_ino) {
-        return error_at(error, STATUS_BAD_INPUT, "--points", NULL, "\"%.200s\" is the same file as --out: give another",
-                        c->points_file);
-    }
-    char *text = NULL;
-    size_t length = 0;
-    TRY(file_read(c->points_file, JSON_BYTES_MAX, &text, &length, error));
-    size_t compared =
-        length < sizeof begin - 1 ? length : sizeof begin - 1; /* a killed run may have cut the first line */
-    bool ours = strncmp(text, begin, compared) == 0;
-    free(text);
-    return ours ? STATUS_OK
-                : error_at(error, STATUS_BAD_INPUT, c->points_file, NULL,
-                           "does not begin as a file of points does (%s}...): give another --points, or remove it",
-                           begin);
-}
-
-/* What an earlier run measured. */
-static enum status take_up(struct calibration *c, struct error *error)
-{
-    char machine[64], executor[64];
-    TRY(points_load(&c->measured, c->points_file, machine, executor, NULL, error));
-    if (strcmp(machine, c->name) != 0 || strcmp(executor, c->executor->name) != 0) {
-        return error_at(error, STATUS_BAD_INPUT, c->points_file, NULL,
-                        "holds points of machine \"%s\" by executor %s, not of \"%s\" by %s: give another --points, or "
-                        "--fresh to measure anew",
-                        machine, executor, c->name, c->executor->name);
-    }
-    return STATUS_OK;
-}
-
-/* Opens the file for appending, as this process's alone, and takes up what is in it. A line that was cut short is cut off; killed at any instant, whole lines stay. */
-static enum status open_points(struct calibration *c, struct error *error)
-{
-    size_t length = 0;
-    TRY(check_points_file(c, error));
-    c->file = fopen(c->points_file, "a");
-    if (c->file == NULL) {
-        return error_at(error, STATUS_IO, c->points_file, NULL, "cannot be written: %s", strerror(errno));
-    }
-    if (flock(fileno(c->file), LOCK_EX | LOCK_NB) != 0) {
-        return error_at(error, STATUS_EXECUTION, c->points_file, NULL, "another calibration is writing it");
-    }
-    if (c->fresh == NULL) {
-        TRY(whole_lines(c, &length, error));
-    }
-    if (length > 0) {
-        TRY(take_up(c, error));
-    }
-    if (c->measured.count > 0 && !c->flags.quiet) {
-        fprintf(stderr, "memwall: %u points measured before are in %s (--fresh measures anew)\n", c->measured.count,
-                c->points_file);
-    }
-    if (ftruncate(fileno(c->file), (off_t)length) != 0) {
-        return error_at(error, STATUS_IO, c->points_file, NULL, "cannot be cut to its whole lines: %s",
-                        strerror(errno));
-    }
-    return length > 0 ? STATUS_OK : points_begin(c->file, c->name, c->executor->name, error);
+    return length < (int)sizeof c->points_file ? STATUS_OK
+                                               : calibration_flag_error(error, "--points", "the path is too long");
 }
 
 /* ---- measuring ---- */
@@ -474,7 +206,7 @@ static bool progress(void *context, uint32_t done, uint32_t total, double second
 static void note_left_out(void *context, const struct point *point, const char *why)
 {
     struct calibration *c = context;
-    if (c->left_out_count < LEFT_OUT_MAX) {
+    if (c->left_out_count < CALIBRATION_LEFT_OUT_MAX) {
         struct left_out *left = &c->left_out[c->left_out_count];
         left->point = *point;
         (void)snprintf(left->why, sizeof left->why, "%s", why);
@@ -564,134 +296,6 @@ static enum status fit(struct calibration *c, struct error *error)
     return draft_write(c->draft, c->flags.out, error);
 }
 
-/* ---- the answer ---- */
-
-static void print_left_out(const struct calibration *c, struct strbuf *out)
-{
-    char what[96];
-    if (c->left_out_count == 0) {
-        return;
-    }
-    strbuf_printf(out, "%u points were left out", c->left_out_count);
-    uint32_t shown = c->left_out_count < 5 ? c->left_out_count : 5;
-    for (uint32_t i = 0; i < shown; i++) {
-        strbuf_printf(out, "%s\n  %s: %s", i == 0 ? ":" : "", point_text(&c->left_out[i].point, what, sizeof what),
-                      c->left_out[i].why);
-    }
-    strbuf_append(out, c->left_out_count > shown ? "\n  ...\n" : "\n");
-}
-
-/* The constants that have one, as they are in the file. */
-static void print_constants(const struct calibration *c, const struct machine *written, struct strbuf *out)
-{
-    strbuf_printf(out, "\n%-46s %14s %14s\n", "constant, in the unit of its name", "value", "standard error");
-    for (uint32_t i = 0; i < written->standard_error_count; i++) {
-        const struct machine_standard_error *one = &written->standard_errors[i];
-        strbuf_printf(out, "%-46s %14.6g %14.2g\n", one->field, draft_get(c->draft, one->field, NAN), one->value);
-    }
-}
-
-static void answer_text(const struct calibration *c, const struct machine *written, struct strbuf *out)
-{
-    strbuf_append(out, c->notes.text != NULL ? c->notes.text : "");
-    if (c->report.line_count > 0) {
-        fit_report_print(&c->report, out);
-        print_constants(c, written, out);
-    }
-    print_left_out(c, out);
-    strbuf_printf(out, "\nWritten: %s, machine \"%s\", from %u points. Simulate with --set machine=%s\n", c->flags.out,
-                  c->name, c->all.count, c->flags.out);
-}
-
-static void answer_lines(const struct calibration *c, struct json_writer *w)
-{
-    jw_array(w, "residuals");
-    for (uint32_t i = 0; i < c->report.line_count; i++) {
-        const struct fit_line *line = &c->report.lines[i];
-        jw_object(w, NULL);
-        jw_string(w, "what", line->what);
-        jw_uint(w, "points", line->points);
-        jw_uint(w, "left_out", line->left_out);
-        jw_real(w, "mean_error", line->mean_error);
-        jw_real(w, "worst_error", line->worst_error);
-        if (isnan(line->left_out_mean_error)) {
-            jw_null(w, "left_out_mean_error");
-        } else {
-            jw_real(w, "left_out_mean_error", line->left_out_mean_error);
-        }
-        jw_end(w);
-    }
-    jw_end(w);
-}
-
-/* Each line of a text as a string. */
-static void answer_text_lines(struct json_writer *w, const char *key, const char *text)
-{
-    char line[512];
-    jw_array(w, key);
-    while (text != NULL && *text != '\0') {
-        size_t length = strcspn(text, "\n");
-        (void)snprintf(line, sizeof line, "%.*s", (int)(length < sizeof line ? length : sizeof line - 1), text);
-        jw_string(w, NULL, line);
-        text += length + (text[length] == '\n');
-    }
-    jw_end(w);
-}
-
-static void answer_json(const struct calibration *c, const struct machine *written, struct strbuf *out)
-{
-    char what[96];
-    struct json_writer w = { .out = out };
-    jw_object(&w, NULL);
-    jw_string(&w, "schema", "memwall.calibration/1");
-    jw_string(&w, "machine", c->name);
-    jw_string(&w, "file", c->flags.out);
-    jw_string(&w, "executor", c->measures ? c->executor->name : NULL);
-    jw_string(&w, "points_file", c->measures ? c->points_file : NULL);
-    jw_uint(&w, "points", c->all.count);
-    jw_array(&w, "constants");
-    for (uint32_t i = 0; i < written->standard_error_count; i++) {
-        const struct machine_standard_error *one = &written->standard_errors[i];
-        jw_object(&w, NULL);
-        jw_string(&w, "field", one->field);
-        jw_real(&w, "value", draft_get(c->draft, one->field, 0));
-        jw_real(&w, "standard_error", one->value);
-        jw_end(&w);
-    }
-    jw_end(&w);
-    answer_lines(c, &w);
-    answer_text_lines(&w, "missing", c->report.missing.text);
-    answer_text_lines(&w, "notes", c->notes.text);
-    jw_array(&w, "left_out");
-    for (uint32_t i = 0; i < c->left_out_count && i < LEFT_OUT_MAX; i++) {
-        jw_object(&w, NULL);
-        jw_string(&w, "point", point_text(&c->left_out[i].point, what, sizeof what));
-        jw_string(&w, "why", c->left_out[i].why);
-        jw_end(&w);
-    }
-    jw_end(&w);
-    jw_end(&w);
-    strbuf_char(out, '\n');
-}
-
-static enum exit_code answer(const struct calibration *c, struct error *error)
-{
-    struct machine written;
-    struct strbuf out = { 0 };
-    char path[PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s%s", strchr(c->flags.out, '/') == NULL ? "./" : "", c->flags.out);
-    if (machine_load(&written, path, error) != STATUS_OK) {
-        return cli_complain(error);
-    }
-    if (c->flags.json) {
-        answer_json(c, &written, &out);
-    } else {
-        answer_text(c, &written, &out);
-    }
-    machine_free(&written);
-    return cli_print(&out, EXIT_DONE);
-}
-
 /* A fit refuses points by name. Kept points would be refused again: how to be rid of one that a busy computer spoilt. */
 static enum exit_code refused(const struct calibration *c, const struct error *error)
 {
@@ -711,9 +315,9 @@ static enum exit_code calibrate(struct calibration *c)
     bool stopped = false;
     enum status status = read_flags(c, &error);
     if (status == STATUS_OK && c->measures) {
-        status = prepare(c, &error);
+        status = calibration_prepare(c, &error);
         if (status == STATUS_OK) {
-            status = open_points(c, &error);
+            status = calibration_open_points(c, &error);
         }
         if (status == STATUS_OK) {
             status = measure(c, &stopped, &error);
@@ -732,7 +336,7 @@ static enum exit_code calibrate(struct calibration *c)
     if (status != STATUS_OK) {
         return cli_complain(&error);
     }
-    return fit(c, &error) == STATUS_OK ? answer(c, &error) : refused(c, &error);
+    return fit(c, &error) == STATUS_OK ? calibration_answer(c, &error) : refused(c, &error);
 }
 
 static void calibration_free(struct calibration *c)

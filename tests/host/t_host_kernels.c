@@ -236,6 +236,28 @@ static void test_streams(void)
     }
 }
 
+/* A cross entropy reads logits and writes a number a row: every logit's exponential is taken. */
+static void test_losses(void)
+{
+    enum { ROWS = 5, WIDTH = 67 };
+    stream = test_seed;
+    float *in = numbers(ROWS * WIDTH), out[ROWS];
+    double expected[ROWS] = { 0 };
+    for (uint32_t outputs = ROWS; outputs >= ROWS - 2; outputs--) { /* fewer outputs than rows: several rows each */
+        memset(expected, 0, sizeof expected);
+        for (uint32_t r = 0; r < ROWS; r++) {
+            double sum = 0;
+            for (uint32_t i = 0; i < WIDTH; i++) {
+                sum += exp((double)in[r * WIDTH + i]);
+            }
+            expected[r % outputs] += log(sum);
+        }
+        (void)host_stream(KERNEL_SOFTMAX, in, ROWS * WIDTH, out, outputs, WIDTH);
+        EXPECT(worst(out, expected, outputs) < 2e-5);
+    }
+    free(in);
+}
+
 static void test_gather(void)
 {
     enum { ROWS = 32, WIDTH = 16 };
@@ -524,6 +546,6 @@ static void test_adam_cancelled(void)
     host_adam_pool_free(pool);
 }
 
-TEST_MAIN(TEST(test_products), TEST(test_attention), TEST(test_streams), TEST(test_gather), TEST(test_squares),
-          TEST(test_records), TEST(test_exp), TEST(test_formats), TEST(test_half_arrays), TEST(test_sums),
-          TEST(test_adam), TEST(test_adam_rounds), TEST(test_adam_cancelled))
+TEST_MAIN(TEST(test_products), TEST(test_attention), TEST(test_streams), TEST(test_losses), TEST(test_gather),
+          TEST(test_squares), TEST(test_records), TEST(test_exp), TEST(test_formats), TEST(test_half_arrays),
+          TEST(test_sums), TEST(test_adam), TEST(test_adam_rounds), TEST(test_adam_cancelled))

@@ -182,6 +182,12 @@ static enum status want_ladder(const struct measure_options *options, struct wan
     return STATUS_OK;
 }
 
+/* What all ranks of a step do at the same moment, at its end and at its start: the optimizer's passes and the clearing of gradients. */
+static bool is_in_step(const struct kernel *kernel)
+{
+    return kernel->kernel_class == KERNEL_OPTIMIZER || (is_stream(kernel) && !(kernel->bytes_read > 0));
+}
+
 /* Devices that are threads of one host disturb each other: the same kernels on several at once. */
 static enum status want_together(const struct measure_options *options, struct wanted_list *list, struct error *error)
 {
@@ -190,13 +196,18 @@ static enum status want_together(const struct measure_options *options, struct w
     unsigned streams = 0, products = 0;
     for (size_t i = 0; i < alone && most >= 2; i++) {
         const struct kernel kernel = list->items[i].point.kernel;
-        bool counts = list->items[i].point.kind == POINT_KERNEL && kernel.dtype == DTYPE_FP32 &&
-                      list->items[i].level <= LEVEL_MORE;
+        enum measure_level level = list->items[i].level;
         unsigned *taken = is_stream(&kernel) ? &streams : &products;
-        if (!counts || (is_stream(&kernel) && kernel.bytes_read + kernel.bytes_written < 2e6) || *taken == 12) {
+        if (list->items[i].point.kind != POINT_KERNEL || kernel.dtype != DTYPE_FP32 || level > LEVEL_MORE ||
+            (is_stream(&kernel) && kernel.bytes_read + kernel.bytes_written < 2e6)) {
             continue;
         }
-        enum measure_level level = (*taken)++ < 6 ? LEVEL_CORE : LEVEL_MORE;
+        if (!is_in_step(&kernel)) {
+            if (*taken == 12) {
+                continue;
+            }
+            level = (*taken)++ < 6 ? LEVEL_CORE : LEVEL_MORE;
+        }
         TRY(want_kernel(options, list, level, &kernel, most, error));
     }
     return STATUS_OK;

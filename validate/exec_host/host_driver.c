@@ -48,8 +48,7 @@ static enum status make_slab(struct host_queue *queue, struct error *error)
 
 static enum status make_operands(const struct host_run *run, struct host_queue *queue, struct error *error)
 {
-    uint64_t least =
-        run->tuning.operand_floats == 0 ? (UINT64_C(32) << 20) / sizeof(float) : run->tuning.operand_floats;
+    uint64_t least = host_operand_floats(run);
     TRY(host_region_map(&queue->attention_scratch, HOST_ATTENTION_SCRATCH_FLOATS * sizeof(float), "attention tiles",
                         error));
     return host_operands_init(&queue->operands, host_operands_count((uint64_t)queue->needs.inputs, least),

@@ -8,7 +8,9 @@
 #include "validate/exec_host/host_kernels.h"
 #include "validate/exec_host/host_run.h"
 
-static const uint64_t OPERAND_FLOATS = (UINT64_C(32) << 20) / sizeof(float);
+/* Of each part of a compute queue's operands: twice the last-level cache that cores of today's servers share (32 MiB), else a kernel would find what it had written or read a round before, and
+ * how much of it would depend on the largest kernel of the schedule: streams ran at 54, 44 and 28 GB/s over parts of 16, 32 and 64 MiB (one core of an EPYC, family 26). */
+static const uint64_t OPERAND_BYTES = UINT64_C(64) << 20;
 static const double GIB = 1024.0 * 1024.0 * 1024.0;
 
 /* ---- what is refused ---- */
@@ -193,13 +195,20 @@ static void add_needs(const struct host_run *run, struct host_needs *needs, cons
 enum { ADAM_BLOCK = (1 << 16) + 64 };
 static const uint64_t ADAM_BLOCKS_MAX = 128; /* 134 MB: far beyond caches */
 
+/* More ranks than cores share the caches as so many. */
+uint64_t host_operand_floats(const struct host_run *run)
+{
+    uint64_t cores = host_cores(), ranks = run->schedule->rank_count;
+    uint64_t all = OPERAND_BYTES / sizeof(float), each = ranks > cores ? all * cores / ranks : all;
+    return run->tuning.operand_floats == 0 ? each : run->tuning.operand_floats;
+}
+
 static double queue_bytes(const struct host_run *run, struct host_queue *queue)
 {
     struct host_needs *needs = &queue->needs;
-    uint64_t floats = run->tuning.operand_floats == 0 ? OPERAND_FLOATS : run->tuning.operand_floats;
     double bytes = (double)(needs->in_bytes + needs->out_bytes + needs->rest_bytes);
     if (needs->computes) {
-        bytes += 4 * ((double)floats + HOST_ATTENTION_SCRATCH_FLOATS) +
+        bytes += 4 * (2 * (double)host_operand_floats(run) + HOST_ATTENTION_SCRATCH_FLOATS) +
                  4 * 4 * (needs->inputs + needs->outputs); /* at most: host_operands_count */
     }
     if (needs->parameters > 0) {

@@ -18,9 +18,8 @@ enum { HOST_QUEUES_MAX = 1024 };
 
 /* For tests. */
 struct host_tuning {
-    uint64_t
-        operand_floats;  /* of each part of a compute queue's operands, at least; 0: 32 MiB, so that 64 MiB hold both */
-    uint64_t free_bytes; /* memory that counts as free; 0: what the computer has */
+    uint64_t operand_floats; /* of each part of a compute queue's operands, at least; 0: host_operand_floats decides */
+    uint64_t free_bytes;     /* memory that counts as free; 0: what the computer has */
     /* Before an op's own work, on its thread; an error fails the op. NULL: none. */
     enum status (*before)(void *context, const struct wet_pools *pools, uint32_t op, struct error *error);
     void *before_context;
@@ -77,6 +76,8 @@ struct host_run {
 
 /* Refuses what cannot run here (STATUS_UNSUPPORTED); counts needs, slots, peaks. `run` holds schedule, options, tuning. */
 enum status host_prepare(struct host_run *run, struct error *error);
+/* Floats of each part of a compute queue's operands, at least: so many that caches keep none for the next round. */
+uint64_t host_operand_floats(const struct host_run *run);
 /* Opens files, makes the spaces' memory and what checks need. */
 enum status host_make_spaces(struct host_run *run, struct error *error);
 void host_run_free(struct host_run *run); /* whatever is left, also after an error */

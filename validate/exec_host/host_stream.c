@@ -8,6 +8,14 @@
 
 enum { LANES = 16 };
 
+/* Exponentials: as the vectors of every core that may run this allow, else rows with them wait for arithmetic, not for memory as this class shall. The same results: nothing is contracted,
+ * and sums run in LANES lanes of their own. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) /* whose resolvers of functions run before it is ready */
+#define WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define WIDEST
+#endif
+
 static uint64_t least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -90,7 +98,7 @@ static void norm_row(float *out, const float *x, uint64_t count)
     line(out, x, count, scale, -mean * scale);
 }
 
-static void softmax_row(float *out, const float *x, uint64_t count)
+WIDEST static void softmax_row(float *out, const float *x, uint64_t count)
 {
     float greatest = greatest_of(x, count);
     for (uint64_t i = 0; i < count; i++) {
@@ -99,6 +107,25 @@ static void softmax_row(float *out, const float *x, uint64_t count)
     float share = 1 / sum_of(out, count);
     for (uint64_t i = 0; i < count; i++) {
         out[i] *= share;
+    }
+}
+
+/* Losses: the logarithm of the sum of each row's exponentials; rows beyond the outputs go round and are added. */
+WIDEST static void row_losses(float *out, uint64_t out_count, const float *x, uint64_t count, uint64_t row)
+{
+    for (uint64_t at = 0, r = 0; at < count; at += row, r++) {
+        uint64_t n = least(row, count - at), i = 0;
+        float greatest = greatest_of(x + at, n), lanes[LANES] = { 0 }, sum = 0;
+        for (; i + LANES <= n; i += LANES) {
+            for (uint32_t l = 0; l < LANES; l++) {
+                lanes[l] += host_exp(x[at + i + l] - greatest);
+            }
+        }
+        for (; i < n; i++) {
+            sum += host_exp(x[at + i] - greatest);
+        }
+        float loss = greatest + logf(sum + lane_sum(lanes));
+        out[r % out_count] = r < out_count ? loss : out[r % out_count] + loss;
     }
 }
 
@@ -166,6 +193,10 @@ float host_stream(enum kernel_class kernel_class, const float *in, uint64_t in_c
             out[i] = in[i];
         }
         return sum_of(in + 4 * n, in_count - 4 * n);
+    }
+    if (kernel_class == KERNEL_SOFTMAX && out_count < in_count && out_count <= (in_count + row - 1) / row) {
+        row_losses(out, out_count, in, in_count, row);
+        return 0;
     }
     uint64_t first = least(in_count, out_count), streams = in_count / out_count;
     for (uint64_t at = 0; at < out_count; at += first) {

@@ -17,7 +17,8 @@ enum { ENTRIES_MAX = 64 };
 static const double BEYOND_PEAK = 1.1; /* of a link's data sheet */
 static const double FASTER_LARGER =
     0.5; /* four times the bytes in less than this part of the time: no copy does that */
-static const double UNCACHED_BYTES = 4 * MIB;
+/* Copies go round 32 MiB of buffers: smaller ones come from the last-level cache again. Kernels find theirs cold whatever their size (validate/exec_host/host_operands.h). */
+static const double UNCACHED_COPY_BYTES = 32 * MIB, TELLING_KERNEL_BYTES = 4 * MIB;
 static const double COPY_DRAM_BYTES = 2; /* of one byte that a thread copies: read and written */
 
 struct copy_key {
@@ -359,10 +360,12 @@ static bool loads_dram(const struct point *point, const void *key)
     bool stream = point->kind != POINT_KERNEL || (point->kernel.kernel_class != KERNEL_GEMM &&
                                                   point->kernel.kernel_class != KERNEL_ATTENTION_FORWARD &&
                                                   point->kernel.kernel_class != KERNEL_ATTENTION_BACKWARD);
-    return stream && bytes >= UNCACHED_BYTES && point->way != COPY_PEER;
+    return stream && bytes >= (point->kind == POINT_COPY ? UNCACHED_COPY_BYTES : TELLING_KERNEL_BYTES) &&
+           point->way != COPY_PEER;
 }
 
-/* What the DRAM was seen to carry: the middle of the best quarter of the points, none of them cached. Points of more threads than cores count as the cores they had. */
+/* What the DRAM was seen to carry under several threads: the middle of the best quarter of such points, none of them cached, and no less than one thread draws. Of more threads than cores
+ * so many count as there are cores. */
 static enum status fit_dram(struct fitter *fitter)
 {
     struct fit_set set;
@@ -378,15 +381,17 @@ static enum status fit_dram(struct fitter *fitter)
         double threads = point->at_once * (point->way == COPY_BOTH && point->kind == POINT_COPY ? 2.0 : 1.0);
         double bytes = point->kind == POINT_COPY ? COPY_DRAM_BYTES * point->bytes
                                                  : point->kernel.bytes_read + point->kernel.bytes_written;
-        rates[i] = threads * bytes / point->seconds;
-        several += threads > 1;
+        threads = fitter->cores > 0 ? fmin(threads, fitter->cores) : threads;
+        if (threads > 1) {
+            rates[several++] = threads * bytes / point->seconds;
+        }
     }
     if (several == 0) {
         fit_missing(fitter, "copies or memory-bound kernels of several devices at once: none: links.ddr.GBps");
     } else {
-        (void)fit_median(rates, set.count); /* in order now */
-        uint32_t best = set.count - (set.count + 3) / 4;
-        double rate = fit_median(rates + best, set.count - best);
+        (void)fit_median(rates, several); /* in order now */
+        uint32_t best = several - (several + 3) / 4;
+        double rate = fmax(fit_median(rates + best, several - best), fitter->gpu.hbm_bytes_per_s);
         fit_settle(fitter, "links.ddr.GBps", 1e-9 * rate, 0, &set);
     }
     free(rates);
