@@ -321,5 +321,62 @@ static void test_refused(void)
                         "$.software", "deepspeed");
 }
 
-TEST_MAIN(TEST(test_bytes), TEST(test_pageable), TEST(test_prefetch), TEST(test_live), TEST(test_sub_groups),
-          TEST(test_orders), TEST(test_twin_flow), TEST(test_folding), TEST(test_refused))
+/* Weights that stand on the first device before the step begins. */
+static double weights_at_start(const struct report_run *run)
+{
+    const struct schedule *s = &run->schedule;
+    uint32_t space = 0;
+    double bytes = 0;
+    while (s->spaces[space].kind != SPACE_DEVICE) {
+        space++;
+    }
+    for (uint32_t i = 0; i < s->buffer_count; i++) {
+        const struct sched_buffer *buffer = &s->buffers[i];
+        bool here = buffer->space == space && buffer->buffer_class == BUFFER_WEIGHT;
+        bytes += here && (buffer->flags & BUFFER_LIVE_AT_START) != 0 ? (double)buffer->bytes : 0;
+    }
+    return bytes;
+}
+
+/* Made on the device, a rank's share of the weights stands there before the step, beside what always does; the step is the same. Where the share has no room the model does not fit, and says so. */
+static void test_initialised_on_device(void)
+{
+    static struct report_run moved, plain, full;
+    for (int gpus = 1; gpus <= 2; gpus++) {
+        const struct zero_case on_device = { gpus, 3, 1,
+                                             "{\"name\": \"zero3-offload\", \"initialised_on_device\": true}", "" };
+        const struct zero_case on_host = { gpus, 3, 1, "{\"name\": \"zero3-offload\"}", "" };
+        if (zero_run(&moved, &on_device) && zero_run(&plain, &on_host)) {
+            double share = 2 * parameters_of(&plain) / gpus;
+            EXPECT_REAL(weights_at_start(&moved) - weights_at_start(&plain), share, 1e-6);
+            EXPECT_INT(moved.timeline.end_ps, plain.timeline.end_ps);
+        }
+        report_run_free(&moved);
+        report_run_free(&plain);
+    }
+    for (int on_device = 0; on_device < 2; on_device++) {
+        char text[1024];
+        memset(&full, 0, sizeof full);
+        snprintf(
+            text, sizeof text,
+            "{\"machine\": {\"base\": \"toy-2gpu\", \"gpu\": {\"memory_GiB\": 0.035}}, \"gpus\": 1,"
+            " \"software\": \"ideal\", \"model\": {\"family\": \"gpt\", \"layers\": 6, \"hidden\": 512,"
+            " \"heads\": 8, \"ffn\": 2048, \"vocab\": 1000, \"max_sequence\": 512}, \"training\":"
+            " {\"sequence_length\": 32}, \"recompute\": \"full\", \"parallel\": {\"zero_stage\": 3},"
+            " \"memory_policy\": {\"name\": \"zero3-offload\", \"preset\": \"paper\", \"bucket_elements\": 1000000,"
+            " \"prefetch_elements\": 0, \"max_reuse_distance\": 0,"
+            " \"initialised_on_device\": %s}}",
+            on_device != 0 ? "true" : "false");
+        if (report_run(&full, text)) {
+            EXPECT_INT(full.timeline.outcome, on_device != 0 ? TIMELINE_DOES_NOT_FIT : TIMELINE_DONE);
+            EXPECT(on_device == 0 || full.result.outcome.length > 0);
+            if (on_device != 0) {
+                EXPECT_PART(full.result.outcome.text, "live at the start");
+            }
+        }
+        report_run_free(&full);
+    }
+}
+
+TEST_MAIN(TEST(test_bytes), TEST(test_pageable), TEST(test_initialised_on_device), TEST(test_prefetch), TEST(test_live),
+          TEST(test_sub_groups), TEST(test_orders), TEST(test_twin_flow), TEST(test_folding), TEST(test_refused))

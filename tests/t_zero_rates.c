@@ -70,7 +70,8 @@ struct phases {
 };
 
 /* The tutorial's script and configuration (DeepSpeedExamples, Megatron-LM/scripts/ds_zero-offload_10B_*): 50 layers of 4096, 32 heads, batch 10; buckets of 5e7, no overlap_comm,
- * cpu_checkpointing; a model without fused kernels (mpu/transformer.py); gradients down and weights up as fp32, as DeepSpeed's code of 2020. */
+ * cpu_checkpointing; a model without fused kernels (mpu/transformer.py); gradients down and weights up as fp32, in tiles of 2^30 parameters, as DeepSpeed's code of 2020 (csrc/includes/cpu_adam.h before
+ * it had adamw_mode; later tiles are of 2^27). */
 static bool tutorial(struct phases *out)
 {
     static struct report_run run;
@@ -80,8 +81,8 @@ static bool tutorial(struct phases *out)
         " \"model\": {\"family\": \"gpt\", \"layers\": 50, \"hidden\": 4096, \"heads\": 32, \"ffn\": 16384,"
         " \"vocab\": 50257, \"max_sequence\": 1024}, \"training\": {\"micro_batch\": 10, \"global_batch\": 10},"
         " \"recompute\": \"full\", \"memory_policy\": {\"name\": \"zero-offload\", \"upload\": \"tiled\","
-        " \"uploaded_bytes\": 4, \"overlap_gradients\": false, \"bucket_elements\": 50000000,"
-        " \"checkpoints_on_host\": true, \"round_pinned\": \"none\"}}";
+        " \"tile_elements\": 1073741824, \"uploaded_bytes\": 4, \"overlap_gradients\": false,"
+        " \"bucket_elements\": 50000000, \"checkpoints_on_host\": true, \"round_pinned\": \"none\"}}";
     if (!run_text(&run, text)) {
         return false;
     }
@@ -122,8 +123,8 @@ static void test_tutorial(void)
     print_phase("step", 6.22, 6.48, got.step);
     print_phase("iteration", 25.68, 26.76, got.iteration);
     /* Wanted is the iteration. In the forward 4.2 GB of activations are saved into newly allocated host memory, whose pages the kernel makes at their first touch: 1.3 s of it at the rate that
-     * host.first_touch_GBps takes from another Volta machine, and the 1.1 s that are still missing may be DGX-2's slower faults. The gradients' pass runs at Adam's rate here, in truth at
-     * the memory's. */
+     * host.first_touch_GBps takes from another Volta machine, and the 1.1 s that are still missing may be DGX-2's slower faults. The gradients' pass (8 bytes a parameter, 72 GB/s in the log) runs at
+     * Adam's rate here (54): shown, not asserted. */
     EXPECT_REAL(got.forward, (6.08 + 6.38) / 2, 0.2);
     EXPECT_REAL(got.iteration, (25.68 + 26.76) / 2, 0.2);
     EXPECT_REAL(got.backward, (11.77 + 12.64) / 2, 0.2);

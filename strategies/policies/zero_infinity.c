@@ -18,7 +18,8 @@ enum {
     PIPELINE_READ,
     PIPELINE_WRITE,
     PINNED_WEIGHTS,
-    PINNED_GRADIENTS
+    PINNED_GRADIENTS,
+    INITIALISED_ON_DEVICE
 };
 
 static const char *const TIER_WORDS[] = { "device", "host", "nvme", NULL };
@@ -68,7 +69,10 @@ enum { STATE_TIER_HOST, STATE_TIER_NVME };
                        "(offload_param.pin_memory)"),                                                                  \
         FLAG_PARAMETER("pinned_gradients", 1,                                                                          \
                        "page-lock gradients in host memory; false: copies to pageable memory, which hold the "         \
-                       "backward up, DeepSpeed's default (offload_optimizer.pin_memory)")
+                       "backward up, DeepSpeed's default (offload_optimizer.pin_memory)"),                             \
+        FLAG_PARAMETER("initialised_on_device", 0,                                                                     \
+                       "each rank's 16-bit share of the model is made on its device and moves from there, as "         \
+                       "zero.Init does that is not told remote_device or a configuration")
 
 static const struct parameter OFFLOAD_PARAMETERS[] = { TABLE(TIER_HOST, STATE_TIER_HOST) };
 static const struct parameter INFINITY_PARAMETERS[] = { TABLE(TIER_NVME, STATE_TIER_NVME) };
@@ -96,6 +100,7 @@ static struct zero_options options_of(const double *values)
     options.weight_stage_elements = values[DRIVE_BUFFER_ELEMENTS];
     options.pipeline_read = values[PIPELINE_READ] > 0.5;
     options.pipeline_write = values[PIPELINE_WRITE] > 0.5;
+    options.initialised_on_device = values[INITIALISED_ON_DEVICE] > 0.5;
     return options;
 }
 

@@ -181,30 +181,43 @@ static void hold_weights(struct lowering *lowering)
     }
 }
 
-/* Before the states exist each rank holds a whole model: only what goes beyond the steady state is charged, until the step begins. */
+/* Held until the step begins, and no longer. */
+static void hold_until_begun(struct lowering *lowering, enum space_kind kind, double bytes,
+                             enum buffer_class buffer_class, const char *label)
+{
+    if (bytes > 0) {
+        struct builder *b = lower_builder(lowering);
+        uint32_t buffer = lower_buffer(lowering, kind, bytes, buffer_class, BUFFER_LIVE_AT_START, label);
+        builder_op(b, OP_MARK, lower_queue(lowering, QUEUE_HOST), SCHED_NONE, PHASE_OTHER);
+        builder_release(b, buffer);
+    }
+}
+
+/* Before the states exist each rank holds a whole model on the host, or its share of the weights on the device: only what goes beyond the steady state is charged. */
 static void hold_initialisation(struct lowering *lowering)
 {
     const struct zero_state *state = zero_state_of(lowering);
+    const struct zero_options *o = &state->options;
     const struct software *software = lower_input(lowering)->software;
     uint32_t count;
     const struct lower_layer *layers = lower_layers(lowering, &count);
     double whole = 0, steady = state->held_on_host;
+    double owned = state->host_parameters + state->device_parameters;
     for (uint32_t i = 0; i < count; i++) {
-        whole += layers[i].parameters * state->options.initialise_bytes;
+        whole += layers[i].parameters * o->initialise_bytes;
     }
-    if (!zero_states_on_drives(&state->options)) { /* the layers' own buffers, as zero_place put them */
+    if (!zero_states_on_drives(o)) { /* the layers' own buffers, as zero_place put them */
         double gradient = zero_gradients_leave(lowering) ? software->gradient_bytes : 0;
         steady += state->host_parameters * (software->master_bytes + software->moments_bytes + gradient);
     }
-    if (state->options.weights == SPACE_PINNED || state->options.weights == SPACE_HOST) {
-        steady += (state->host_parameters + state->device_parameters) * software->weight_bytes;
+    if (o->weights == SPACE_PINNED || o->weights == SPACE_HOST) {
+        steady += owned * software->weight_bytes;
     }
-    if (whole > steady) {
-        uint32_t extra = lower_buffer(lowering, SPACE_HOST, whole - steady, BUFFER_RUNTIME, BUFFER_LIVE_AT_START,
-                                      "initialisation: the rank's own copy of the whole model");
-        struct builder *b = lower_builder(lowering);
-        builder_op(b, OP_MARK, lower_queue(lowering, QUEUE_HOST), SCHED_NONE, PHASE_OTHER);
-        builder_release(b, extra);
+    hold_until_begun(lowering, SPACE_HOST, whole - steady, BUFFER_RUNTIME,
+                     "initialisation: the rank's own copy of the whole model");
+    if (o->initialised_on_device && zero_fetches(o)) {
+        hold_until_begun(lowering, SPACE_DEVICE, owned * software->weight_bytes, BUFFER_WEIGHT,
+                         "initialisation: the rank's share of the weights");
     }
 }
 

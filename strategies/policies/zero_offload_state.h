@@ -36,6 +36,7 @@ struct zero_options {
     double cpu_ratio;                /* of the parameters updated on the host; the rest on the device (Twin-Flow) */
     bool rounds_pinned;              /* page-locked blocks take powers of two */
     double initialise_bytes;         /* of a parameter of the whole model, on each rank, before the states exist */
+    bool initialised_on_device;      /* the rank's 16-bit share stands on the device before the step begins */
     bool checkpoints_on_host;        /* saved activations of layers wait for their backward there */
     enum space_kind states, weights; /* where optimizer states and weights live */
     enum space_kind gradients;       /* of host memory that takes them: SPACE_PINNED, or pageable SPACE_HOST */

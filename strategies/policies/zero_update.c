@@ -38,7 +38,7 @@ static double weight_bytes(struct lowering *lowering)
     return lower_input(lowering)->software->weight_bytes;
 }
 
-/* Adam tile by tile; each one's new weights go up while the next is updated. */
+/* Adam tile by tile; each one's new weights go up while the next is updated. Adam writes them twice, where they live and into the buffer they go up from (hardware.md C.8: 28 + 2 bytes). */
 static void update_tiled(struct lowering *lowering, uint32_t after_op)
 {
     struct zero_state *state = zero_state_of(lowering);
@@ -51,6 +51,7 @@ static void update_tiled(struct lowering *lowering, uint32_t after_op)
         state->last_update = lower_host_optimizer(lowering, tile, after_op);
         builder_depends(lower_builder(lowering), uploads[i % TILE_BUFFERS]);
         builder_acquire(lower_builder(lowering), buffer);
+        state->last_update = zero_host_pass(lowering, bytes, state->last_update);
         uploads[i % TILE_BUFFERS] =
             lower_copy_to_device(lowering, bytes, false, state->last_update, SCHED_NONE, buffer);
         state->last_upload = uploads[i % TILE_BUFFERS];

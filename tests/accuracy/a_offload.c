@@ -7,8 +7,8 @@
  *   ZeRO-2   each rank builds the whole model in host memory before it is 16-bit, which zero.Init spares stage 3 alone: why 8 GPUs of the Yard hold less than 4
  *   lean     the same without 10 bytes a parameter of temporaries in Adam, which were measured in 2025: 70B of 2021 on a DGX-2 had no room for them (a_offload_bars.c). The Yard's bars need them, or
  *            something as large, which ZeRO-3, below, would have to have instead
- *   ZeRO-3   as the first author's own script has it (feifeibear/DeepSpeedZeRO3Benchmark): weights, too, in host memory that is not page-locked. Their log of what filled is not
- *            published; they stop where it took 30 to 55 bytes of host memory a parameter, and we count 20
+ *   ZeRO-3   as the first author's own script has it (feifeibear/DeepSpeedZeRO3Benchmark): weights, too, in host memory that is not page-locked; zero.Init without remote_device makes them on the
+ *            device first, which bounds 1 and 2 A100. What filled elsewhere is not published; they stop where it took 25 to 58 bytes of host memory a parameter, and we count 18 and what a rank takes
  *
  * PatrickStar is shown as two:
  *   as it runs         a chunk size that their search script's rule for all chunks refuses is tried all the same: the script leaves the choice to its user, and 18B on 8 V100 breaks the rule with any size
@@ -46,9 +46,8 @@ static const struct system SYSTEMS[SYSTEM_COUNT] = {
                            "deepspeed", 2, false },
     [DEEPSPEED_3] = { "DeepSpeed, ZeRO-3",
                       "{\"name\":\"zero3-offload\",\"prefetch_elements\":25000000,\"max_live_parameters\":100000000,"
-                      "\"max_reuse_distance\":100000000,\"pinned_weights\":false,\"pinned_gradients\":false,\"round_"
-                      "pinned\":"
-                      "\"none\"}",
+                      "\"max_reuse_distance\":100000000,\"pinned_weights\":false,\"pinned_gradients\":false,"
+                      "\"initialised_on_device\":true,\"round_pinned\":\"none\"}",
                       "deepspeed", 3, false },
     [PATRICKSTAR] = { "PatrickStar",
                       "{\"name\":\"patrickstar\",\"chunk_search\":\"patrickstar\",\"pinned_rounding\":false}",

@@ -1,12 +1,13 @@
-/* Bars of DeepSpeed's posts that print no batch, beside the best of a sweep of batches: shown, not judged. What is judged is what a bar proves whatever the batch was: that it ran (fits), and which of two
- * settings was the faster.
+/* Bars of DeepSpeed's posts that print no batch, beside the best of a sweep of batches: shown, not judged. What is judged is what a bar proves whatever the batch was: that it ran (fits), and that
+ * some batch gives its factor.
  *
  * ZeRO-3 Offload post, one DGX-2 of 16 V100 (facts C.7, offload.csv zoff_16_*): shapes from ZeRO-Offload's table of configurations, batches of the scripts (4, 8, 16 a replica), the model parallelism that is
  * fastest (the table's, which is recalled, does not hold 40B). Settings as in a_offload_logs.c; host memory of a parameter
  * without the temporaries of today's Adam, which 70B would not have room for. Of 512 V100 only 1T has a shape that others print (SC21, table 1: 128 layers of 25600), which need not be theirs;
  * 400B, 2T and the 200B of the scaling figure have none, and are left out.
  *
- * ZeRO-Offload++ post, Twin-Flow (zoffpp_*): ZeRO-3 with states on the host, updated there all (ratio 1) or as little as the GPUs' memory allows. The ratio of the bars is not printed either: the best that fits. */
+ * ZeRO-Offload++ post, Twin-Flow (zoffpp_*): ZeRO-3 with states on the host, updated there all (ratio 1) or as little as the GPUs' memory allows. The ratio of the bars is not printed either: the best that fits.
+ * The factor falls as the batch grows, so the bar asks that the batches of the sweep enclose it: a host that is too fast reaches it with none. */
 #include "tests/accuracy/accuracy.h"
 #include "tests/csv.h"
 
@@ -127,7 +128,7 @@ static int twin_flow(const struct csv *csv)
         if (!measured_value(csv, TWINS[i].id, &measured)) {
             return 1;
         }
-        bool faster = false;
+        double least = INFINITY, most = 0;
         printf("  %-16s measured x%.2f; simulated", TWINS[i].id, measured);
         for (int k = 0; k < TWIN_SWEEP; k++) {
             double all_s = twin_s(&TWINS[i], TWIN_BATCHES[k], 1), best_s = all_s, best = 1;
@@ -136,13 +137,15 @@ static int twin_flow(const struct csv *csv)
                 best = step_s > 0 && step_s < best_s ? RATIOS[r] : best;
                 best_s = step_s > 0 && step_s < best_s ? step_s : best_s;
             }
-            faster = faster || best_s < all_s;
             if (all_s > 0) {
+                least = fmin(least, all_s / best_s);
+                most = fmax(most, all_s / best_s);
                 printf(" x%.2f (batch %d, ratio %.1f)", all_s / best_s, TWIN_BATCHES[k], best);
             }
         }
-        failures += !faster;
-        printf("  factor shown; that the split is faster: %s\n", faster ? "ok" : "WRONG");
+        bool enclosed = least <= measured && measured <= most;
+        failures += !enclosed;
+        printf("  enclosed: %s\n", enclosed ? "ok" : "WRONG");
     }
     return failures;
 }
