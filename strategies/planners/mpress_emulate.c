@@ -4,6 +4,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
+#include "sim/exec.h"
 #include "sim/ir/timeline.h"
 #include "sim/plan/plan_order.h"
 #include "strategies/planners/mpress_internal.h"

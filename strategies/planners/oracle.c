@@ -9,6 +9,7 @@
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 #include "sim/engine/exec_sim_spare.h"
+#include "sim/exec.h"
 #include "sim/plan/lower.h"
 
 struct memo {

@@ -12,10 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sim/exec.h"
 #include "sim/plan/scenario.h"
 
 struct oracle;
+struct exec_watch;
 struct schedule;
 struct timeline;
 
