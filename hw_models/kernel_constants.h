@@ -8,7 +8,7 @@
 
 /* name, JSON key, least, greatest, meaning */
 #define GEMM_CONSTANT_TABLE(X)                                                                                         \
-    X(GEMM_SM_EFFICIENCY, "sm_efficiency", 0.05, 1.5, "sustained main-loop rate of an SM, of its share of the peak")   \
+    X(GEMM_SM_EFFICIENCY, "sm_efficiency", 0.05, 1.5, "sustained main-loop rate of full SMs, of the peak")             \
     X(GEMM_BOOST, "boost", 1.0, 4.0, "rate of a board that comes from rest against the sustained one")                 \
     X(GEMM_BOOST_S, "boost_s", 0.0, 10.0, "load since rest after which power limits end the boost, seconds")           \
     X(GEMM_SHARPNESS, "sharpness", 1.0, 64.0, "exponent joining the arithmetic and memory times: 64 is a maximum")     \
@@ -20,7 +20,8 @@
     X(GEMM_TN_FACTOR, "tn_factor", 0.3, 3.0, "time of TN operands against NN")                                         \
     X(GEMM_NT_FACTOR, "nt_factor", 0.3, 3.0, "time of NT operands against NN")                                         \
     X(GEMM_FLOOR_S, "floor_s", 0.0, 1e-3, "shortest GEMM on the device, seconds")                                      \
-    X(GEMM_INPUT_EXPOSED, "input_exposed", 0.0, 64.0, "memory times of the inputs that are added: packing on a host")
+    X(GEMM_INPUT_EXPOSED, "input_exposed", 0.0, 64.0, "memory times of the inputs that are added: packing on a host")  \
+    X(GEMM_CHIP_SHARE, "chip_share", 0.0, 4.0, "of the peak, the most that the chip as a whole reaches; 0: no limit")
 
 enum gemm_constant {
 #define X(name, key, least, greatest, meaning) name,

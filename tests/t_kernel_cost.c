@@ -80,6 +80,26 @@ static void test_one_tile_uses_one_sm(void)
 }
 
 /* A product of 1.1 waves pays a second one where wave_share says so. */
+/* The whole chip's limit: full waves keep the rate that sm_efficiency says; what is less than full runs as if the SMs were faster, but no more than the limit. */
+static void test_chip_share(void)
+{
+    struct machine_gpu gpu = gpu_of(IDEAL);
+    struct kernel full = gemm(1, 25600, 12800, 4096), few = gemm(1, 64 * 5, 64 * 8, 4096); /* at best 40 of 100 SMs */
+    double *constants = gpu.gemm[DTYPE_FP16].values, p = 2;
+    full.bytes_read = full.bytes_written = few.bytes_read = few.bytes_written = 0;
+    constants[GEMM_SPLIT_S] = 1;
+    constants[GEMM_SM_EFFICIENCY] = 0.5;
+    constants[GEMM_SHARPNESS] = p;
+    EXPECT_REAL(alone(&gpu, full), full.flops / 50e12, 1e-9);
+    EXPECT_REAL(alone(&gpu, few), few.flops / 20e12, 1e-9);
+    constants[GEMM_CHIP_SHARE] = 0.7;
+    double sms = 1 / sqrt(1 / (0.5 * 0.5) - 1 / (0.7 * 0.7)); /* of the peak, alone */
+    EXPECT_REAL(alone(&gpu, full), full.flops / 50e12, 1e-9);
+    EXPECT_REAL(alone(&gpu, few), few.flops / 100e12 * sqrt(1 / (0.16 * sms * sms) + 1 / (0.7 * 0.7)), 1e-9);
+    constants[GEMM_SM_EFFICIENCY] = 0.9; /* beyond the limit: nearly the limit */
+    EXPECT_REAL(alone(&gpu, full), full.flops / 70e12, 0.01);
+}
+
 static void test_partial_wave_is_paid(void)
 {
     double constants[GEMM_CONSTANT_COUNT];
@@ -242,6 +262,7 @@ static void test_missing_constants_are_borrowed(void)
     EXPECT(alone(&gpu, kernel) > 9 * fp16 && alone(&gpu, kernel) < 14 * fp16);
 }
 
-TEST_MAIN(TEST(test_ideal_gemm_is_flops_over_peak), TEST(test_one_tile_uses_one_sm), TEST(test_partial_wave_is_paid),
-          TEST(test_small_steps_make_small_changes), TEST(test_random_kernels_are_sane), TEST(test_board_from_rest),
-          TEST(test_streams_are_bytes_over_bandwidth), TEST(test_attention), TEST(test_missing_constants_are_borrowed))
+TEST_MAIN(TEST(test_ideal_gemm_is_flops_over_peak), TEST(test_one_tile_uses_one_sm), TEST(test_chip_share),
+          TEST(test_partial_wave_is_paid), TEST(test_small_steps_make_small_changes),
+          TEST(test_random_kernels_are_sane), TEST(test_board_from_rest), TEST(test_streams_are_bytes_over_bandwidth),
+          TEST(test_attention), TEST(test_missing_constants_are_borrowed))

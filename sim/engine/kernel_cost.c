@@ -42,7 +42,7 @@ static double power_sum(double a, double b, double exponent)
 }
 
 /* Products of a GPU whose machine file gives no constants: estimated, the middle one of the three shipped calibrations for 16-bit products (dgx-a100-80gb, dgx-h100, dgx-b200,
- * each with its source) to two digits, without boost. pipeline fill, tn, nt: the usual values of validate/fit/fit_gemm.c, which those fits did not move. */
+ * each with its source; dgx-b200 as it was fitted without chip_share, which plain constants lack) to two digits, without boost. pipeline fill, tn, nt: the usual values of validate/fit/fit_gemm.c, which those fits did not move. */
 static const double FALLBACK[GEMM_CONSTANT_COUNT] = {
     [GEMM_SM_EFFICIENCY] = 0.8,  /* 0.82, 0.80, 0.50 */
     [GEMM_BOOST] = 1,            /* 1, 1.15, 1.43: not known of the board */
@@ -102,6 +102,19 @@ static double boost_over(const double *constants, const struct kernel_load *load
     return 1 + (constants[GEMM_BOOST] - 1) * fmin(1, fmax(0, boosted));
 }
 
+/* What the SMs alone would reach where all of them together, under the chip's limit, reach `share` of the peak: the inverse of power_sum. Shares near the limit and beyond it leave the SMs
+ * FREE_OF_LIMIT times the limit. */
+static double without_limit(const double *constants, double share)
+{
+    static const double FREE_OF_LIMIT = 16;
+    double limit = constants[GEMM_CHIP_SHARE], p = constants[GEMM_SHARPNESS];
+    if (!(limit > 0)) {
+        return share;
+    }
+    double least = pow(FREE_OF_LIMIT, -p), left = pow(limit / share, p) - 1;
+    return limit * pow(fmax(left, least), -1 / p);
+}
+
 /* `load` NULL: sustained. */
 static void gemm_cost(const struct machine_gpu *gpu, const struct kernel *kernel, const struct kernel_load *load,
                       struct kernel_cost *cost)
@@ -113,7 +126,8 @@ static void gemm_cost(const struct machine_gpu *gpu, const struct kernel *kernel
     double layout = kernel->layout == GEMM_TN ? c[GEMM_TN_FACTOR] : kernel->layout == GEMM_NT ? c[GEMM_NT_FACTOR] : 1;
     double traffic = kernel->bytes_written * (kernel->flags & KERNEL_FLAG_ACCUMULATE ? 2 : 1);
     double output_s_per_element = c[GEMM_OUTPUT_EXPOSED] * traffic / (batch * m * n) / gpu->hbm_bytes_per_s;
-    double sm_rate = c[GEMM_SM_EFFICIENCY] * (load != NULL ? boost_over(c, load) : 1) * peak / sms;
+    double share = c[GEMM_SM_EFFICIENCY] * (load != NULL ? boost_over(c, load) : 1);
+    double sm_rate = without_limit(c, share) * peak / sms;
     double best_s = INFINITY, best_tiles = 1;
     for (size_t t = 0; t < COUNT(GEMM_TILES); t++) {
         double area = GEMM_TILES[t].m * GEMM_TILES[t].n;
@@ -132,6 +146,9 @@ static void gemm_cost(const struct machine_gpu *gpu, const struct kernel *kernel
         }
     }
     best_s = (best_s + c[GEMM_INPUT_EXPOSED] * kernel->bytes_read / gpu->hbm_bytes_per_s) * layout;
+    if (c[GEMM_CHIP_SHARE] > 0) {
+        best_s = power_sum(best_s, 2 * batch * m * n * k / (c[GEMM_CHIP_SHARE] * peak), c[GEMM_SHARPNESS]);
+    }
     cost->flop_s = best_s;
     cost->memory_s = (kernel->bytes_read + kernel->bytes_written) / gpu->hbm_bytes_per_s;
     cost->floor_s = kernel->launches * c[GEMM_FLOOR_S];

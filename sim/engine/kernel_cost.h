@@ -4,10 +4,11 @@
  * measured shapes by validate/fit/fit_gemm.c; tests/accuracy/a_kernels.c prints and holds their errors. With output tiles of a x b, K cut
  * into s parts, W = s * batch * ceil'(m/a) * ceil'(n/b) / SMs waves, where ceil' is a continuous ceiling:
  *
- *     one wave   = 2 a b (k/s) / (sm_efficiency * peak / SMs) * loss(a, b) + tile_s + output_exposed * a b SMs * output bytes / HBM rate
+ *     one wave   = 2 a b (k/s) / (rate of an SM) * loss(a, b) + tile_s + output_exposed * a b SMs * output bytes / HBM rate
  *     sustained  = (W + wave_share * (ceil'(W) - W), at least 1) * one wave + (s > 1 ? split_s : 0), the least over tiles and cuts,
  *                  plus input_exposed * input bytes / HBM rate, times tn_factor or nt_factor
- *     arithmetic = sustained
+ *     arithmetic = (sustained^p + (2 batch m n k / (chip_share * peak))^p)^(1/p), with chip_share 0: sustained
+ *                  The rate of an SM is such that whole waves of the largest tile reach sm_efficiency * peak under that limit: without one, sm_efficiency * peak / SMs
  *     memory     = bytes / HBM rate
  *     alone      = floor_s + (arithmetic^p + memory^p)^(1/p) with p = sharpness
  *

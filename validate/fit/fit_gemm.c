@@ -5,6 +5,7 @@
  *
  * What moves: everything but
  *   boost, boost_s   only where the draft has a boost to start from, and boost_s only with loads both well below and well above it
+ *   chip_share       as boost_s: what limits the whole chip and what its SMs do are one rate to points that all came before or all after the boost
  *   sm_efficiency    not where there is a boost and no load is four times as long as boost_s: nothing shows the sustained rate
  *   tile_s           held on GPUs: fits pull it to 0, where small K would cost nothing; about 400 cycles of load latency
  *   tn, nt factors   only with enough points of that layout and of the others
@@ -56,13 +57,14 @@ static const struct {
     [GEMM_NT_FACTOR] = { 1, 0.15, 1, 0.3 },
     [GEMM_FLOOR_S] = { 3e-6, 0.7, 1e-6, 1.5 },
     [GEMM_INPUT_EXPOSED] = { 0, 0, 0.5, 1.5 },
+    [GEMM_CHIP_SHARE] = { 0.7, 0.3, 0, 0 },
 };
 
 /* What few points tell first. */
 static const enum gemm_constant ORDER[GEMM_CONSTANT_COUNT] = {
-    GEMM_SM_EFFICIENCY, GEMM_FLOOR_S,        GEMM_INPUT_EXPOSED, GEMM_SPLIT_S, GEMM_BOOST,
-    GEMM_TILE_LOSS,     GEMM_OUTPUT_EXPOSED, GEMM_WAVE_SHARE,    GEMM_TILE_S,  GEMM_SHARPNESS,
-    GEMM_TN_FACTOR,     GEMM_NT_FACTOR,      GEMM_BOOST_S,
+    GEMM_SM_EFFICIENCY, GEMM_FLOOR_S,        GEMM_INPUT_EXPOSED, GEMM_SPLIT_S,    GEMM_BOOST,
+    GEMM_TILE_LOSS,     GEMM_OUTPUT_EXPOSED, GEMM_WAVE_SHARE,    GEMM_TILE_S,     GEMM_SHARPNESS,
+    GEMM_TN_FACTOR,     GEMM_NT_FACTOR,      GEMM_BOOST_S,       GEMM_CHIP_SHARE,
 };
 
 struct gemm_key {
@@ -179,10 +181,10 @@ static double kept_value(const struct gemms *gemms, int c)
     if (half->present && gemms->first != DTYPE_FP32 && c != GEMM_BOOST && c != GEMM_BOOST_S) {
         return half->values[c]; /* of the same tensor cores */
     }
-    return c == GEMM_BOOST                                ? 1
-           : c == GEMM_BOOST_S || c == GEMM_INPUT_EXPOSED ? 0
-           : fitter->on_host                              ? PRIORS[c].host_usual
-                                                          : PRIORS[c].usual;
+    return c == GEMM_BOOST                                                        ? 1
+           : c == GEMM_BOOST_S || c == GEMM_INPUT_EXPOSED || c == GEMM_CHIP_SHARE ? 0
+           : fitter->on_host                                                      ? PRIORS[c].host_usual
+                                                                                  : PRIORS[c].usual;
 }
 
 struct gemm_range {
@@ -200,6 +202,7 @@ static bool may_move(const struct gemms *gemms, int c, const struct gemm_range *
     case GEMM_SM_EFFICIENCY: return !boosted || range->greatest_load_s > LONG_LOAD * boost_s;
     case GEMM_BOOST: return boosted;
     case GEMM_BOOST_S:
+    case GEMM_CHIP_SHARE:
         return boosted && range->greatest_load_s > LONG_LOAD * boost_s && range->least_load_s * LONG_LOAD < boost_s;
     case GEMM_TILE_S:
     case GEMM_INPUT_EXPOSED: return gemms->fitter->on_host;
@@ -272,7 +275,12 @@ static enum status solve(struct gemms *gemms)
                                    .residual = gemms_residual,
                                    .context = gemms };
     bool put_back = false;
+    struct lsq_constant *limit = &gemms->constants[GEMM_CHIP_SHARE];
     TRY(lsq_fit(&problem, gemms->fitter->error));
+    if (!limit->held && fmax(limit->certainty, gemms->constants[GEMM_BOOST].certainty) > UNLEARNED) {
+        hold(gemms, GEMM_CHIP_SHARE); /* few points cannot tell it and the boost apart: the boost first */
+        TRY(lsq_fit(&problem, gemms->fitter->error));
+    }
     for (int c = 0; c < GEMM_CONSTANT_COUNT; c++) {
         if (!gemms->constants[c].held && c != GEMM_SM_EFFICIENCY && gemms->constants[c].certainty > UNLEARNED) {
             hold(gemms, c);
@@ -297,8 +305,8 @@ static void settle(struct gemms *gemms)
             constants->values[c] = from->value;
             if (!from->held) {
                 fit_settle(fitter, path, from->value, from->standard_error, &gemms->set);
-            } else if (c == GEMM_INPUT_EXPOSED && !fitter->on_host) {
-                continue; /* a GPU's is not told */
+            } else if ((c == GEMM_INPUT_EXPOSED || c == GEMM_CHIP_SHARE) && !fitter->on_host) {
+                continue; /* where there is none, none is told */
             } else if (!draft_has(fitter->draft, path) || fitter->on_host) {
                 draft_number(fitter->draft, path, from->value, 0, "usual value: the points do not tell it", true);
             }
