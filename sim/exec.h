@@ -21,12 +21,6 @@ enum { EXECUTOR_MEASURES = 1 /* times are read from a clock: steps differ */ };
 
 struct cost_table;
 
-/* Called when an instant is over, with the timeline so far: when what has started did (0: not yet, or at once), and the peaks until now. False ends the run. */
-struct exec_watch {
-    bool (*go_on)(void *context, int64_t now_ps, const struct timeline *so_far);
-    void *context;
-};
-
 struct exec_options {
     const struct cluster *cluster; /* required by sim; real executors take nothing from it */
     const struct software
@@ -38,7 +32,7 @@ struct exec_options {
     /* Progress, at most every ~100 ms: called with ops done (of all steps); return false to cancel (STATUS_EXECUTION). NULL: none. */
     bool (*progress)(void *context, uint32_t done, uint32_t total);
     void *progress_context;
-    const struct exec_watch *watch; /* sim: may end the run (STATUS_EXECUTION); NULL: nobody does */
+    const struct timeline_watch *watch; /* sim: may end the run (STATUS_EXECUTION); NULL: nobody does */
 
     /* Real executors. */
     uint32_t warmup_steps, steps; /* 0 steps: 1 */

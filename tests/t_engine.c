@@ -383,7 +383,7 @@ static void test_watch(void)
         if (finish_builder(step.b, &step.schedule)) {
             struct error error = { 0 };
             EXPECT_INT(cost_table_build(&step.table, &step.schedule, NULL, NULL, &error), STATUS_OK);
-            const struct exec_watch watch = { watch_until, &watched };
+            const struct timeline_watch watch = { watch_until, &watched };
             const struct engine_options options = { .watch = &watch };
             EXPECT_INT(engine_run(&step.schedule, &step.table, &options, &step.timeline, &error),
                        until_ps == 30 ? STATUS_EXECUTION : STATUS_OK);

@@ -322,7 +322,7 @@ static enum status cancelled(const struct engine *e, struct error *error)
 
 static enum status loop(struct engine *e, struct error *error)
 {
-    const struct exec_watch *watch = e->options->watch;
+    const struct timeline_watch *watch = e->options->watch;
     uint64_t report_at = PROGRESS_EVENTS;
     for (uint32_t r = 0; r < e->schedule->rank_count; r++) {
         host_goes_on(e, r);

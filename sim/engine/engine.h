@@ -11,7 +11,6 @@
 #define MEMWALL_ENGINE_ENGINE_H
 
 #include "sim/engine/cost_table.h"
-#include "sim/exec.h"
 #include "sim/ir/timeline.h"
 
 struct engine_options {
@@ -19,7 +18,7 @@ struct engine_options {
     /* Called every few ten thousand ops; false ends the run with STATUS_EXECUTION. NULL: none. */
     bool (*progress)(void *context, uint32_t done, uint32_t total);
     void *progress_context;
-    const struct exec_watch *watch; /* sim/exec.h; NULL: nobody watches */
+    const struct timeline_watch *watch; /* NULL: nobody watches */
 };
 
 /* `timeline` must be zeroed; the caller frees it, also after an error. Fills ops, spaces (but peak_reserved_bytes), resources, rates, outcome, blocked, end and counts.

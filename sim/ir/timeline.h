@@ -67,6 +67,12 @@ struct timeline {
     struct arena arena;
 };
 
+/* Called when an instant is over, with the timeline so far: when what has started did (0: not yet, or at once), and the peaks until now. False ends the run. */
+struct timeline_watch {
+    bool (*go_on)(void *context, int64_t now_ps, const struct timeline *so_far);
+    void *context;
+};
+
 void timeline_free(struct timeline *timeline);
 
 /* The training step that the timeline shows. A schedule may hold several in a row (OP_FLAG_STEP), where one alone does not say how long it takes when others come before and after it: the last but

@@ -4,7 +4,6 @@
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
-#include "sim/exec.h"
 #include "sim/ir/timeline.h"
 #include "sim/plan/plan_order.h"
 #include "strategies/planners/mpress_internal.h"
@@ -118,7 +117,7 @@ static void emulation_free(struct emulation *e)
 }
 
 /* Without a model of the allocator: it decides nothing here, and is asked about the answer (mpress_answer.c). The caller frees it, also after an error. */
-static enum status emulate(struct mpress_case *c, const struct mpress_choices *choices, const struct exec_watch *watch,
+static enum status emulate(struct mpress_case *c, const struct mpress_choices *choices, const struct timeline_watch *watch,
                            struct emulation *e, struct error *error)
 {
     struct software software = c->scenario->software;
@@ -208,7 +207,7 @@ enum status mpress_emulate_against(struct mpress_case *c, const struct mpress_ch
 {
     struct emulation e = { 0 };
     struct rivalry rivalry = { .c = c, .schedule = &e.schedule, .best = best };
-    const struct exec_watch watch = { may_be_better, &rivalry };
+    const struct timeline_watch watch = { may_be_better, &rivalry };
     CHECK(best->result.verdict == ORACLE_RAN);
     *better = false;
     view->result = (struct oracle_result){ 0 };

@@ -9,7 +9,6 @@
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 #include "sim/engine/exec_sim_spare.h"
-#include "sim/exec.h"
 #include "sim/plan/lower.h"
 
 struct memo {
@@ -82,7 +81,7 @@ static enum status lower(const struct scenario *scenario, const struct software 
 }
 
 enum status oracle_simulate(const struct scenario *scenario, const struct software *software, const struct plan *plan,
-                            const struct exec_watch *watch, struct schedule *s, struct timeline *timeline,
+                            const struct timeline_watch *watch, struct schedule *s, struct timeline *timeline,
                             struct error *error)
 {
     const struct exec_options options = { .cluster = &scenario->cluster, .software = software, .watch = watch };

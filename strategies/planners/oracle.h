@@ -15,7 +15,7 @@
 #include "sim/plan/scenario.h"
 
 struct oracle;
-struct exec_watch;
+struct timeline_watch;
 struct schedule;
 struct timeline;
 
@@ -48,9 +48,9 @@ enum status oracle_ask(struct oracle *oracle, const struct plan *const *plans, u
                        struct oracle_result *results, bool (*listen)(void *context, uint32_t done, uint32_t total),
                        void *context, struct error *error);
 
-/* One plan, checked, lowered and run with memory to spare, for who wants more than figures. `software`: the scenario's, or a variation. `watch` may end it (sim/exec.h), NULL: nobody does. The caller frees schedule and timeline, also after an error; both come zeroed. */
+/* One plan, checked, lowered and run with memory to spare, for who wants more than figures. `software`: the scenario's, or a variation. `watch` may end it (sim/ir/timeline.h), NULL: nobody does. The caller frees schedule and timeline, also after an error; both come zeroed. */
 enum status oracle_simulate(const struct scenario *scenario, const struct software *software, const struct plan *plan,
-                            const struct exec_watch *watch, struct schedule *schedule, struct timeline *timeline,
+                            const struct timeline_watch *watch, struct schedule *schedule, struct timeline *timeline,
                             struct error *error);
 /* Its figures; `result` comes zeroed. */
 void oracle_figures(const struct schedule *schedule, const struct timeline *timeline, struct oracle_result *result);
