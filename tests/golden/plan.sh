@@ -136,9 +136,9 @@ PY
         [ "$code" != 3 ] || mixed=$((mixed + 1))
     fi
 done <<'CASES'
-gpt2-xl dgx-a100-40gb 10
+gpt2-xl box-8x-titan-rtx 10
 llama-2-7b dgx-a100-40gb 36
-vit-huge-32 box-8x-titan-rtx 6
+t5-large-32 box-8x-titan-rtx 6
 bert-huge-48 titan-rtx-8-galvatron 10
 CASES
 if command -v python3 >/dev/null; then
