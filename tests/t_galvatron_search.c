@@ -137,7 +137,7 @@ static void check_plan(const struct setup *s, const struct galvatron_plan *plan,
     EXPECT_REAL(plan->samples_per_s, plan->batch / plan->step_s, 1e-12);
 }
 
-/* galvatron-bmw is never worse than any other variant or space, by cost model. */
+/* galvatron-bmw is never worse than any variant in any space, by cost model. */
 static void test_bmw_never_worse(void)
 {
     uint64_t seed = test_seed;
@@ -148,15 +148,13 @@ static void test_bmw_never_worse(void)
         generate(&s, &seed);
         double budget = 3000 + 14000 * test_unit(&seed), best_other = 0;
         double speed = speed_of(&s, GALVATRON_VARIANT_BMW, GALVATRON_SPACE_FULL, budget, &bmw);
-        for (uint32_t space = 1; space < GALVATRON_SPACE_COUNT; space++) {
-            best_other =
-                fmax(best_other, speed_of(&s, GALVATRON_VARIANT_V1, (enum galvatron_space)space, budget, &other));
-            galvatron_result_free(&other);
-        }
-        for (uint32_t variant = 0; variant < GALVATRON_VARIANT_BMW; variant++) {
-            best_other =
-                fmax(best_other, speed_of(&s, (enum galvatron_variant)variant, GALVATRON_SPACE_FULL, budget, &other));
-            galvatron_result_free(&other);
+        /* Its own rules in a smaller space, too: there the embedding may be charged less. */
+        for (uint32_t variant = 0; variant < GALVATRON_VARIANT_COUNT; variant++) {
+            for (uint32_t space = variant == GALVATRON_VARIANT_BMW; space < GALVATRON_SPACE_COUNT; space++) {
+                best_other = fmax(best_other, speed_of(&s, (enum galvatron_variant)variant, (enum galvatron_space)space,
+                                                       budget, &other));
+                galvatron_result_free(&other);
+            }
         }
         if (!(speed >= best_other)) {
             TEST_FAIL_("round %d: bmw %.17g samples/s, best variant %.17g", round, speed, best_other);

@@ -130,6 +130,39 @@ static void test_bmw_never_worse(void)
     EXPECT(better >= 1);
 }
 
+/* Where a smaller space charges the embedding less (split, or sharded), what it holds is found in the full space, too. */
+static void test_spaces_never_better(void)
+{
+    static const struct {
+        const char *text;
+        double gib;
+    } cases[] = {
+        { "{\"model\":{\"base\":\"t5-large-32\",\"layers\":30,\"decoder_layers\":2},\"machine\":"
+          "\"box-8x-l40s\",\"gpus\":2,\"training\":{\"global_batch\":8}}",
+          4.5 },
+        { "{\"model\":{\"family\":\"gpt\",\"layers\":13,\"hidden\":768,\"heads\":12,\"ffn\":6144,\"vocab\":"
+          "250000,\"max_sequence\":2048},\"machine\":\"box-8x-titan-rtx\",\"training\":{\"global_batch\":32}}",
+          8 },
+        { "{\"model\":{\"base\":\"t5-large-32\",\"layers\":9,\"decoder_layers\":2},\"machine\":"
+          "\"titan-rtx-8-galvatron\",\"training\":{\"global_batch\":8}}",
+          1.3 }
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct scenario scenario;
+        load(&scenario, cases[i].text);
+        double bmw = speed_of(&scenario, "galvatron-bmw", 0, cases[i].gib * GIB);
+        EXPECT(bmw > 0);
+        for (int space = 1; space < SPACES; space++) {
+            double other = speed_of(&scenario, "galvatron-bmw", space, cases[i].gib * GIB);
+            if (!(bmw >= other)) {
+                TEST_FAIL_("%g GiB, space %d: bmw %.17g samples/s there, %.17g in the full space\n%s", cases[i].gib,
+                           space, other, bmw, cases[i].text);
+            }
+        }
+        scenario_free(&scenario);
+    }
+}
+
 /* On library models: the plan is faster than before its balance moves, and than everything that cuts stages evenly or by memory, both by simulation. */
 static void test_balance_matters(void)
 {
@@ -172,4 +205,4 @@ static void test_balance_matters(void)
     EXPECT(matters >= 3);
 }
 
-TEST_MAIN(TEST(test_bmw_never_worse), TEST(test_balance_matters))
+TEST_MAIN(TEST(test_bmw_never_worse), TEST(test_spaces_never_better), TEST(test_balance_matters))

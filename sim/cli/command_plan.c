@@ -8,6 +8,7 @@
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/flag_files.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/job.h"
 #include "sim/cli/plan_files.h"
@@ -287,7 +288,11 @@ static enum status check_input(const struct cli_flags *flags, const struct texts
                         "--workers, --bandwidth, --microbatches and --replicas go with --profile; a scenario says them "
                         "itself");
     }
-    return STATUS_OK;
+    const struct flag_file files[] = { { "--out", flags->out },
+                                       { "--galvatron", texts->galvatron },
+                                       { "--svg", texts->svg },
+                                       { "the scenario", flags->positional_count > 0 ? flags->positionals[0] : NULL } };
+    return flag_files_differ(files, sizeof files / sizeof files[0], 3, error);
 }
 
 static enum exit_code run_profile(const struct cli_flags *flags, const struct texts *texts)

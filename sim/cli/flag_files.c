@@ -1,6 +1,7 @@
 #include "sim/cli/flag_files.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -49,4 +50,29 @@ enum status flag_scratch_folder(const char *flag, const char *path, struct error
                ? STATUS_OK
                : error_at(error, STATUS_BAD_INPUT, flag, NULL, "%s; give a folder that files can be written in",
                           why.message);
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat one, other;
+    bool there = stat(a, &one) == 0;
+    if (there && !S_ISREG(one.st_mode)) {
+        return false;
+    }
+    return strcmp(a, b) == 0 ||
+           (there && stat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino);
+}
+
+enum status flag_files_differ(const struct flag_file *files, int count, int written, struct error *error)
+{
+    for (int i = 0; i < written; i++) {
+        for (int k = i + 1; k < count && files[i].path != NULL; k++) {
+            if (files[k].path != NULL && same_file(files[i].path, files[k].path)) {
+                return error_at(error, STATUS_BAD_INPUT, files[i].flag, NULL,
+                                SHOWN " is the file of %s, too, and would be written over: give another name",
+                                files[i].path, files[k].flag);
+            }
+        }
+    }
+    return STATUS_OK;
 }

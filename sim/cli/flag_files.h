@@ -10,4 +10,10 @@ enum status flag_input_file(const char *flag, const char *path, struct error *er
 /* A folder that is there, for files that come and go. */
 enum status flag_scratch_folder(const char *flag, const char *path, struct error *error);
 
+struct flag_file {
+    const char *flag, *path; /* path NULL: not given */
+};
+/* No two of count files, the first `written` of which will be written, are one: by name, or on the disk. Devices and pipes may stand several times. */
+enum status flag_files_differ(const struct flag_file *files, int count, int written, struct error *error);
+
 #endif

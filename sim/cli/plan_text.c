@@ -256,8 +256,8 @@ static void one_result(const struct planner_result *result, struct strbuf *out)
     if (!result->found) {
         strbuf_append(out, "  DOES NOT FIT");
         if (result->smallest_budget_bytes > 0) {
-            strbuf_printf(out, ": the smallest budget that would do is %.4g GiB a device",
-                          result->smallest_budget_bytes / GIB);
+            strbuf_printf(out, ": the smallest budget that would do is %.6g GiB a device",
+                          planner_enough_gib(result->smallest_budget_bytes));
         }
         strbuf_char(out, '\n');
     } else {

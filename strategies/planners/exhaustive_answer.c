@@ -215,7 +215,7 @@ static enum status nothing_fits(struct search *s, struct planner_result *result,
     result->smallest_budget_bytes = (double)least->result.peak_bytes;
     return planner_reason(s->answer, result, error,
                           "no split fits %.6g GiB; the smallest budget that would do is %.6g GiB (%s, %.4g s a step)",
-                          result->budget_bytes / GIB, result->smallest_budget_bytes / GIB,
+                          result->budget_bytes / GIB, planner_enough_gib(result->smallest_budget_bytes),
                           of_candidate(s, least->candidate, text, sizeof text), least->result.step_time_s);
 }
 

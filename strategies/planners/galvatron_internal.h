@@ -78,12 +78,12 @@ enum status galvatron_balance(struct galvatron_case *c, struct galvatron_trial *
 
 /* ---- variants (galvatron_variants.c) ---- */
 
-enum { GALVATRON_SEARCHES_MAX = GALVATRON_SPACE_COUNT + GALVATRON_VARIANT_COUNT };
+enum { GALVATRON_SEARCHES_MAX = GALVATRON_SPACE_COUNT * GALVATRON_VARIANT_COUNT };
 struct galvatron_variant_search {
     struct galvatron_request rules;
-    const char *name;
+    char name[GALVATRON_NAME_BYTES];
 };
-/* The searches of a request in their order: all that galvatron-bmw must not be worse than (single dimensions, pairs and variants, by their own rules), and its own. Fills
+/* The searches of a request in their order: all that galvatron-bmw must not be worse than, every variant in every space (a space may do better than the full one that holds it: what is no layer, the embedding, is charged as the first strategy of the space splits it), and last its own. Fills
  * list[GALVATRON_SEARCHES_MAX], returns how many. */
 uint32_t galvatron_list_variants(const struct galvatron_request *request, struct galvatron_variant_search *list);
 

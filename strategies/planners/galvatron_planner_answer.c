@@ -174,16 +174,16 @@ static enum status fill_result(struct galvatron_planning *s, struct galvatron_ta
         result->smallest_budget_bytes = found->smallest_budget_mib * MIB;
         return planner_reason(s->answer, result, error,
                               "no plan fits %.6g GiB; the smallest budget that would do is %.6g GiB%s",
-                              result->budget_bytes / GIB, result->smallest_budget_bytes / GIB,
+                              result->budget_bytes / GIB, planner_enough_gib(result->smallest_budget_bytes),
                               s->preset == PRESET_MEMWALL ? ", by the cost model" : "");
     }
     TRY(galvatron_shortlist_make(s, task, oracle, &list, error));
     if (is_too_big(s, &list, result)) {
-        return planner_reason(s->answer, result, error,
-                              "%" PRIu32
-                              " plans fit %.6g GiB by the cost model and none by the simulator; the smallest "
-                              "budget that would do is %.6g GiB",
-                              list.count, result->budget_bytes / GIB, result->smallest_budget_bytes / GIB);
+        return planner_reason(
+            s->answer, result, error,
+            "%" PRIu32 " plans fit %.6g GiB by the cost model and none by the simulator; the smallest "
+            "budget that would do is %.6g GiB",
+            list.count, result->budget_bytes / GIB, planner_enough_gib(result->smallest_budget_bytes));
     }
     result->best = list.order[0]->choice;
     result->runners_up = arena_array(&s->answer->arena, struct planner_choice, list.kept);

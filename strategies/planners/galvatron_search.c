@@ -278,7 +278,10 @@ static enum status search_variants(struct search *search, struct error *error)
     }
     for (uint32_t i = 0; i < count && !search->stop; i++) {
         search->rules = list[i].rules;
-        search->variant = list[i].name;
+        search->variant = arena_text(&search->result->arena, list[i].name);
+        if (search->variant == NULL) {
+            return error_set(error, STATUS_NO_MEMORY, "no memory for the name of a search");
+        }
         TRY(search_variant(search, error));
     }
     return STATUS_OK;

@@ -1,4 +1,5 @@
 /* Variants by name: their rules, and which searches a request stands for. */
+#include <stdio.h>
 #include <string.h>
 
 #include "sim/base/check.h"
@@ -48,44 +49,52 @@ void galvatron_request_init(struct galvatron_request *request, const struct galv
     set_variant(request, variant);
 }
 
-void galvatron_request_only(struct galvatron_request *request, const char *found_by)
+/* A variant's word; in a space "<variant> in <space>", and the space alone for its plain rules, as the papers name it. */
+static void add_search(const struct galvatron_request *rules, struct galvatron_variant_search *list, uint32_t *count)
 {
-    request->include_variants = false;
-    for (uint32_t space = GALVATRON_SPACE_FULL + 1; space < GALVATRON_SPACE_COUNT; space++) {
-        if (strcmp(found_by, galvatron_space_name((enum galvatron_space)space)) == 0) {
-            set_variant(request, GALVATRON_VARIANT_V1);
-            request->space = (enum galvatron_space)space;
-        }
-    }
-    for (uint32_t variant = 0; variant < GALVATRON_VARIANT_BMW; variant++) {
-        if (strcmp(found_by, VARIANT_NAMES[variant]) == 0) {
-            set_variant(request, (enum galvatron_variant)variant);
-        }
-    }
+    enum galvatron_variant variant = rules->one_f_one_b
+                                         ? (rules->recompute ? GALVATRON_VARIANT_BMW : GALVATRON_VARIANT_BIOBJ)
+                                         : (rules->recompute ? GALVATRON_VARIANT_BASE : GALVATRON_VARIANT_V1);
+    bool full = rules->space == GALVATRON_SPACE_FULL, plain = variant == GALVATRON_VARIANT_V1;
+    CHECK(*count < GALVATRON_SEARCHES_MAX);
+    struct galvatron_variant_search *one = &list[(*count)++];
+    one->rules = *rules;
+    one->rules.include_variants = false;
+    snprintf(one->name, sizeof one->name, "%s%s%s", full || !plain ? VARIANT_NAMES[variant] : "",
+             full || plain ? "" : " in ", full ? "" : galvatron_space_name(rules->space));
 }
 
 uint32_t galvatron_list_variants(const struct galvatron_request *request, struct galvatron_variant_search *list)
 {
     uint32_t count = 0;
-    bool any_space = request->include_variants && request->space == GALVATRON_SPACE_FULL;
+    if (!request->include_variants) {
+        add_search(request, list, &count);
+        return count;
+    }
+    bool any_space = request->space == GALVATRON_SPACE_FULL;
+    struct galvatron_request rules = *request;
     for (uint32_t space = GALVATRON_SPACE_FULL + 1; any_space && space < GALVATRON_SPACE_COUNT; space++) {
-        struct galvatron_variant_search *one = &list[count++];
-        *one = (struct galvatron_variant_search){ *request, galvatron_space_name((enum galvatron_space)space) };
-        set_variant(&one->rules, GALVATRON_VARIANT_V1);
-        one->rules.space = (enum galvatron_space)space;
+        rules.space = (enum galvatron_space)space;
+        for (uint32_t variant = 0; variant < GALVATRON_VARIANT_COUNT; variant++) {
+            set_variant(&rules, (enum galvatron_variant)variant);
+            add_search(&rules, list, &count);
+        }
     }
-    for (uint32_t variant = 0; request->include_variants && variant < GALVATRON_VARIANT_BMW; variant++) {
-        struct galvatron_variant_search *one = &list[count++];
-        *one = (struct galvatron_variant_search){ *request, VARIANT_NAMES[variant] };
-        set_variant(&one->rules, (enum galvatron_variant)variant);
+    rules.space = request->space;
+    for (uint32_t variant = 0; variant < GALVATRON_VARIANT_COUNT; variant++) {
+        set_variant(&rules, (enum galvatron_variant)variant);
+        add_search(&rules, list, &count);
     }
-    bool bmw = request->include_variants || (request->one_f_one_b && request->recompute);
-    list[count++] =
-        (struct galvatron_variant_search){ *request, bmw ? VARIANT_NAMES[GALVATRON_VARIANT_BMW]
-                                                     : request->space != GALVATRON_SPACE_FULL
-                                                         ? galvatron_space_name(request->space)
-                                                     : request->one_f_one_b ? VARIANT_NAMES[GALVATRON_VARIANT_BIOBJ]
-                                                     : request->recompute   ? VARIANT_NAMES[GALVATRON_VARIANT_BASE]
-                                                                            : VARIANT_NAMES[GALVATRON_VARIANT_V1] };
     return count;
+}
+
+void galvatron_request_only(struct galvatron_request *request, const char *found_by)
+{
+    struct galvatron_variant_search list[GALVATRON_SEARCHES_MAX];
+    uint32_t count = galvatron_list_variants(request, list);
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(found_by, list[i].name) == 0) {
+            *request = list[i].rules;
+        }
+    }
 }

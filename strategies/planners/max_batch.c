@@ -195,7 +195,7 @@ static enum status climb_to(struct climb *climb, struct planner_result *result, 
         TRY(planner_reason(climb->answer, result, error,
                            "not even %s 1 fits %.6g GiB; the smallest budget that would do is %.6g GiB",
                            GROW[number ? GROW_MICRO_BATCHES : GROW_MICRO_BATCH], climb->budget_bytes / GIB,
-                           result->smallest_budget_bytes / GIB));
+                           planner_enough_gib(result->smallest_budget_bytes)));
         return STATUS_OK;
     }
     return add_reasons(climb, &outcome, result, error);

@@ -403,7 +403,8 @@ static enum status fill_none(const struct work *work, struct planner_result *res
     if (result->smallest_budget_bytes > 0) {
         return planner_reason(work->answer, result, error,
                               "none of %u depths fits %.6g GiB; the smallest budget that would do is %.6g GiB",
-                              work->count, result->budget_bytes / GIB, result->smallest_budget_bytes / GIB);
+                              work->count, result->budget_bytes / GIB,
+                              planner_enough_gib(result->smallest_budget_bytes));
     }
     return planner_reason(work->answer, result, error, "no plan could be simulated: %s", reason);
 }

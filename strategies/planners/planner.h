@@ -127,7 +127,9 @@ void planner_answer_free(struct planner_answer *answer);
 
 /* What no plan can do without: context, libraries' workspaces. A budget below it is refused. */
 double planner_runtime_bytes(const struct scenario *scenario);
-/* That, and the communicators of a device with neighbours in these directions. */
+/* So many bytes as GiB to be printed by %.6g: rounded up, so that who asks for what is printed has enough. */
+double planner_enough_gib(double bytes);
+/* What no plan can do without, and the communicators of a device with neighbours in these directions. */
 double planner_device_bytes(const struct scenario *scenario, bool tensor, bool data, bool pipeline);
 
 /* For planners: 1 - max/sum of times and memory of the choice's stages. */

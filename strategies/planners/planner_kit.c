@@ -39,6 +39,14 @@ double planner_runtime_bytes(const struct scenario *scenario)
     return software_runtime_bytes(&scenario->software, &scenario->machine, 0);
 }
 
+double planner_enough_gib(double bytes)
+{
+    static const int DIGITS = 6; /* of %.6g */
+    double gib = bytes / GIB;
+    double unit = gib > 0 ? pow(10, floor(log10(gib)) + 1 - DIGITS) : 1;
+    return ceil(gib / unit) * unit;
+}
+
 double planner_device_bytes(const struct scenario *scenario, bool tensor, bool data, bool pipeline)
 {
     return software_runtime_bytes(&scenario->software, &scenario->machine,

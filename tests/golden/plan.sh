@@ -72,6 +72,13 @@ holds '"smallest_budget_gib":'
 run 2 plan "$s" --set model=gpt3-175b
 holds "DOES NOT FIT"
 holds "the smallest budget that would do is"
+# enough is enough: the very figure that is printed, in the headline and in the reasons
+for model in gpt2-xl gpt2-large gpt3-1.7b; do
+    run 2 plan "$s" --set model=$model --set machine=dgx-a100-40gb --budget-gib 1 --quiet
+    for enough in $(sed -n 's/.*smallest budget that would do is \([0-9.]*\) GiB.*/\1/p' "$folder/out"); do
+        run 0 plan "$s" --set model=$model --set machine=dgx-a100-40gb --budget-gib "$enough" --quiet
+    done
+done
 run 1 plan "$s" --budget-gib 0.2
 complains "below the runtime line"
 run 1 plan "$s" --budget-gib 8,100
@@ -82,6 +89,13 @@ run 3 plan "$here/../../scenarios/two-gpus-1f1b.json" --out /dev/full --quiet # 
 grep -q "cannot write: No space left" "$folder/err"
 expect "  says that the plan could not be written" $?
 holds "Budget 16 GiB a device"
+run 1 plan "$s" --out "$folder/one.json" --svg "$folder/one.json"
+complains 'one.json" is the file of --svg, too'
+cp "$s" "$folder/mine.json"
+run 1 plan "$folder/mine.json" --out "$folder/./mine.json"
+complains 'is the file of the scenario, too'
+cmp -s "$s" "$folder/mine.json" && [ ! -e "$folder/one.json" ]
+expect "  nothing written" $?
 run 1 plan "$s" --threads 1.5
 complains '"1.5" is not a whole number'
 run 1 plan "$s" --budget-gib 8,,12
@@ -136,9 +150,9 @@ PY
         [ "$code" != 3 ] || mixed=$((mixed + 1))
     fi
 done <<'CASES'
-gpt2-xl dgx-a100-40gb 10
+gpt2-xl box-8x-titan-rtx 10
 llama-2-7b dgx-a100-40gb 36
-vit-huge-32 box-8x-titan-rtx 6
+t5-large-32 box-8x-titan-rtx 6
 bert-huge-48 titan-rtx-8-galvatron 10
 CASES
 if command -v python3 >/dev/null; then
