@@ -233,17 +233,18 @@ static void test_facts(void)
         "{\"schema\":\"memwall.result/1\",\"fits\":true,\"step_time_s\":1,\"money\":{\"days\":2.5,\"energy_kwh\":2.5,"
         "\"note\":\"<b>\",\"rented\":{\"usd\":1234567,\"usd_per_trillion_tokens\":3.456,\"missing\":null},"
         "\"prices\":{\"system_W\":{\"value\":6500,\"estimated\":true,\"year\":2023}},\"parts\":[7],"
-        "\"interval_s\":{\"p5\":60}}}";
+        "\"interval_s\":{\"p5\":60},\"interval\":{\"owned_usd_per_trillion_tokens\":{\"p5\":2000}}}}";
     static const char *const expected[][3] = { { "", "days", "2.5 days" },
                                                { "", "energy", "2.5 kWh" },
                                                { "", "note", "<b>" },
                                                { "rented", "usd", "$1,234,567" },
                                                { "rented", "usd per trillion tokens", "$3.46" },
-                                               { "prices, system", "value", "6,500 W" },
-                                               { "prices, system", "estimated", "yes" },
-                                               { "prices, system", "year", "2023" },
+                                               { "prices, system W", "value", "6,500 W" },
+                                               { "prices, system W", "estimated", "yes" },
+                                               { "prices, system W", "year", "2023" },
                                                { "parts", "1", "7" },
-                                               { "interval", "p5", "60.0 s" } };
+                                               { "interval", "p5", "60.0 s" },
+                                               { "interval, owned usd per trillion tokens", "p5", "$2,000" } };
     enum { EXPECTED = sizeof expected / sizeof expected[0] };
     struct step_result result;
     struct json_document *document = NULL;

@@ -1,4 +1,4 @@
-/* What the next 10 % of batch need, against a step with 10 % more. */
+/* What a micro-batch 10 % larger needs, against a step with 10 % more. */
 #include "sim/report/memory_pressure.h"
 #include "tests/report_run.h"
 

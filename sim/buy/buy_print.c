@@ -197,22 +197,46 @@ static void table_text(const struct buy_answer *answer, struct strbuf *out)
     }
     text_table_print(&table, 0, true, out);
     text_table_free(&table);
+    bool any = false;
+    for (uint32_t i = 0; i < answer->row_count; i++) {
+        any = any || answer->rows[i].has_figures;
+    }
+    if (any) {
+        strbuf_append(out, "\nplan: degrees of pipeline-tensor-data of the first layer; f: ZeRO-3; -s, -c: recomputed "
+                           "selectively, in full. time: of the whole training.\n");
+    }
+}
+
+/* `value` > 0 as its text shows it (four digits; USD between 1,000 and a million: whole ones), rounded to the side that holds: who takes the figure that is printed as his price finds what is said of it. */
+static double rounded_to_hold(double value, bool usd, bool at_most)
+{
+    int digits = usd && value < 0.1 ? 3 : 4;
+    double unit = usd && value >= 999.5 && value < 999950 ? 1
+                  : usd && value >= 0.1 && value < 999.5  ? 0.01
+                                                          : pow(10, floor(log10(value)) - digits + 1);
+    double units = value / unit, nearest = round(units);
+    if (fabs(units - nearest) <= 1e-9 * nearest) { /* a round figure that arithmetic has blurred */
+        return value;
+    }
+    return (at_most ? floor(units) : ceil(units)) * unit;
 }
 
 static void change_text(const struct buy_row *row, enum buy_change_kind kind, struct strbuf *out)
 {
     const struct buy_change *c = &row->changes[kind];
     const char *after = CHANGES[kind].after;
+    bool at_most = c->then < c->now || !(c->now > 0);
+    double limit = rounded_to_hold(c->then, after != NULL, at_most);
     char then[48], now[48];
     if (after != NULL) {
-        (void)money_usd_text(c->then, then, sizeof then);
+        (void)money_usd_text(limit, then, sizeof then);
         (void)money_usd_text(c->now, now, sizeof now);
     } else {
-        (void)snprintf(then, sizeof then, "%.4g", c->then);
+        (void)snprintf(then, sizeof then, "%.4g", limit);
         (void)snprintf(now, sizeof now, "%.4g", c->now);
     }
-    strbuf_printf(out, "       %s %s%s%s", c->then < c->now || !(c->now > 0) ? "at most" : "at least", then,
-                  after != NULL ? "" : " ", after != NULL ? after : CHANGES[kind].unit);
+    strbuf_printf(out, "       %s %s%s%s", at_most ? "at most" : "at least", then, after != NULL ? "" : " ",
+                  after != NULL ? after : CHANGES[kind].unit);
     if (c->now > 0) {
         strbuf_printf(out, ", now %s\n", now);
     } else {

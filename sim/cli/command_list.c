@@ -1,9 +1,11 @@
 /* memwall list: what the library holds, for people and (--json) for programs. */
 #include <dirent.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sim/base/check.h"
 #include "sim/base/json.h"
@@ -26,7 +28,7 @@ const struct cli_command command_list = {
             "  orders      pipeline orders and their parameters\n"
             "  policies    memory policies and their parameters\n"
             "  planners    planners of memwall plan and their parameters (--variant NAME=VALUE)\n"
-            "  scenarios   scenario files in ./scenarios, or in the folder named after it\n"
+            "  scenarios   scenario files in ./scenarios (else those installed), or in the folder named after it\n"
             "  parameters  every key of a scenario with its type and default\n",
     .positional_min = 0,
     .positional_max = 2,
@@ -312,17 +314,32 @@ static enum status find_topic(const char *name, const struct topic **topic, stru
                      near != NULL ? ", did you mean \"" : "", near != NULL ? near : "", near != NULL ? "\"?" : "", all);
 }
 
+/* ./scenarios, or where there is none those that were installed with this program (bin beside share). */
+static const char *usual_folder(char installed[PATH_MAX])
+{
+    static const char here[] = "scenarios", beside[] = "/share/memwall/scenarios";
+    ssize_t length = readlink("/proc/self/exe", installed, PATH_MAX - sizeof beside);
+    installed[length > 0 ? length : 0] = '\0';
+    for (int up = 0; up < 2; up++) {
+        char *slash = strrchr(installed, '/');
+        *(slash != NULL ? slash : installed) = '\0';
+    }
+    memcpy(installed + strlen(installed), beside, sizeof beside);
+    return access(here, F_OK) != 0 && access(installed, R_OK) == 0 ? installed : here;
+}
+
 static enum exit_code run(int argc, char **argv)
 {
     struct cli_flags flags;
     enum exit_code code;
+    char installed[PATH_MAX];
     if (!cli_parse(&command_list, argc, argv, &flags, NULL, 0, &code)) {
         return code;
     }
     struct error error = { 0 };
     struct strbuf out = { 0 };
     const struct topic *topic = NULL;
-    const char *folder = flags.positional_count > 1 ? flags.positionals[1] : "scenarios";
+    const char *folder = flags.positional_count > 1 ? flags.positionals[1] : usual_folder(installed);
     enum status status = flags.positional_count > 0 ? find_topic(flags.positionals[0], &topic, &error) : STATUS_OK;
     if (status == STATUS_OK && flags.positional_count > 1 && topic->list != list_scenarios) {
         status = error_set(&error, STATUS_BAD_INPUT, "only \"list scenarios\" takes a folder, found \"%.100s\"",

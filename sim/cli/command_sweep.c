@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,8 +33,11 @@ const struct cli_command command_sweep = {
         "              { \"path\": \"parallel.pipeline\", \"range\": { \"from\": 8, \"to\": 16, \"step\": 8 } },\n"
         "              { \"path\": \"training.micro_batch\", \"log_range\": { \"from\": 1, \"to\": 4, \"factor\": 2 } "
         "},\n"
+        "              { \"zip\": [ { \"path\": \"recompute\", \"values\": [\"none\", \"full\"] },\n"
+        "                       { \"path\": \"parallel.zero_stage\", \"values\": [1, 0] } ] },\n"
         "              { \"path\": \"parallel.data\", \"expression\": \"1024 / (tensor * pipeline)\" } ],\n"
         "    \"conditions\": [ \"data * micro_batch <= 64\" ] }\n"
+        "Each value of one axis is met with each of every other; zipped axes step together, an expression follows.\n"
         "Expressions: or and not == != < <= > >= in + - * / %, min max floor ceil round sqrt log2 pow if divides;\n"
         "names are axes (by name or path) or keys of the base; texts stand in ' '.\n"
         "Every point is simulated in full. What fails or does not fit is a row with its reason. With --db the rows go\n"
@@ -75,10 +79,30 @@ static double elapsed_s(const struct show *show)
     return (double)(now.tv_sec - show->start.tv_sec) + 1e-9 * (double)(now.tv_nsec - show->start.tv_nsec);
 }
 
+/* {"model":"gpt2","tensor":4} as "model=gpt2 tensor=4". */
+static void append_axes(struct strbuf *line, const char *json)
+{
+    for (; *json != '\0'; json++) {
+        if (strchr("{}\"", *json) == NULL) {
+            strbuf_char(line, *json == ':' ? '=' : *json == ',' ? ' ' : *json);
+        }
+    }
+}
+
+/* A line that is longer than the terminal is wide would not be overwritten by the next. */
+static int room_on_terminal(void)
+{
+    struct winsize size = { 0 };
+    enum { USUAL = 80 };
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    return (known ? size.ws_col : USUAL) - 1;
+}
+
 static bool listen(void *context, const struct sweep_progress *p)
 {
-    enum { BAR = 20 };
+    enum { BAR = 10 };
     struct show *show = context;
+    struct strbuf line = { 0 };
     double elapsed = elapsed_s(show), computed = (double)(p->finished - p->found);
     if (show->quiet || elapsed - show->last_s < (show->terminal ? 0.2 : 10.0)) {
         return !interrupt_seen();
@@ -86,20 +110,24 @@ static bool listen(void *context, const struct sweep_progress *p)
     show->last_s = elapsed;
     show->shown = true;
     double rate = elapsed > 0 ? computed / elapsed : 0;
-    char bar[BAR + 1];
+    strbuf_char(&line, '[');
     for (int i = 0; i < BAR; i++) {
-        bar[i] = (double)i * (double)p->total < (double)BAR * (double)p->finished ? '#' : '.';
+        strbuf_char(&line, (double)i * (double)p->total < (double)BAR * (double)p->finished ? '#' : '.');
     }
-    bar[BAR] = '\0';
-    fprintf(stderr, "%s[%s] %" PRIu64 " of %" PRIu64 ", %.1f/s", show->terminal ? "\r" : "memwall: ", bar, p->finished,
-            p->total, rate);
+    strbuf_printf(&line, "] %" PRIu64 " of %" PRIu64 ", %.1f/s", p->finished, p->total, rate);
     if (rate > 0) {
-        fprintf(stderr, ", %.0f s left", (double)(p->total - p->finished) / rate);
+        strbuf_printf(&line, ", %.0f s left", (double)(p->total - p->finished) / rate);
     }
     if (p->has_best) {
-        fprintf(stderr, ", best %.4g tokens/s %.60s", p->best, p->best_axes);
+        strbuf_printf(&line, p->best >= 1000 ? ", best %.0f tokens/s: " : ", best %.4g tokens/s: ", p->best);
+        append_axes(&line, p->best_axes);
     }
-    fputs(show->terminal ? "\033[K" : "\n", stderr);
+    if (!line.failed && show->terminal) {
+        fprintf(stderr, "\r%.*s\033[K", room_on_terminal(), line.text);
+    } else if (!line.failed) {
+        fprintf(stderr, "memwall: %s\n", line.text);
+    }
+    strbuf_free(&line);
     return !interrupt_seen();
 }
 

@@ -115,13 +115,13 @@ void memory_pressure_text(const struct result_input *input, struct strbuf *out)
                   use->peak_op == SCHED_NONE ? "from the start" : sched_op_text(s, use->peak_op, op, sizeof op),
                   buffer_class_word(p.largest), text_bytes((double)p.largest_bytes, b, sizeof b));
     if (p.next_bytes == 0) {
-        strbuf_append(out, "  the next 10 % of batch need nothing more there\n");
+        strbuf_append(out, "  a micro-batch 10 % larger needs nothing more there\n");
         return;
     }
-    strbuf_printf(out, "  the next 10 %% of batch need %s more there: %s",
+    strbuf_printf(out, "  a micro-batch 10 %% larger needs %s more there: %s",
                   text_bytes((double)p.next_bytes, c, sizeof c), p.next_fits ? "fits" : "does not fit");
     if (p.largest_batch_factor > 0) {
-        strbuf_printf(out, "; %.3g times the batch would fill it", p.largest_batch_factor);
+        strbuf_printf(out, "; one %.3g times as large would fill it", p.largest_batch_factor);
     }
     strbuf_char(out, '\n');
 }

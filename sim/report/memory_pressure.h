@@ -1,4 +1,4 @@
-/* What fills memory: of each space the peak's instant, op and classes, and what the next 10 % of batch would need.
+/* What fills memory: of each space the peak's instant, op and classes, and what a micro-batch 10 % larger would need.
  *
  * The next 10 %: a micro-batch of 1.1 times the samples. Activations, boundary tensors and the workspace of passes are proportional to it; weights, gradients, optimizer, communication and
  * runtime do not change. So a tenth of the first three at the peak is needed more, if the peak stays where it is (another instant may overtake it: then it is a lower bound). The same holds for
@@ -16,10 +16,10 @@ struct memory_pressure {
     uint32_t stage; /* of a device; SCHED_NONE for others */
     enum buffer_class largest;
     uint64_t largest_bytes, peak_bytes, capacity_bytes; /* capacity UINT64_MAX: unlimited */
-    uint64_t next_bytes;                                /* the next 10 % of batch need so much more */
+    uint64_t next_bytes;                                /* a micro-batch 10 % larger needs so much more */
     bool next_fits;                                     /* peak + next <= capacity */
     double
-        largest_batch_factor; /* of the batch, that would fill the space: 1 + free / (activations, boundaries, workspace); 0: nothing grows, or unlimited */
+        largest_batch_factor; /* of the micro-batch, that would fill the space: 1 + free / (activations, boundaries, workspace); 0: nothing grows, or unlimited */
 };
 
 /* The space that is fullest for its capacity (lowest index where equal); false when there is none with a peak. */

@@ -18,6 +18,7 @@ struct reader {
     sqlite3 *sqlite;
     const struct sweep_query *query;
     char source[SOURCE_BYTES]; /* "sweep_1" or "results" */
+    uint64_t asked;            /* a bit a figure that --by or --pareto names */
     struct strbuf *notes;
     struct error *error;
 };
@@ -145,7 +146,7 @@ static enum status find_source(struct reader *r)
     return STATUS_OK;
 }
 
-static enum status find_figure(const struct reader *r, const char *flag, const char *name, enum sweep_figure *figure)
+static enum status find_figure(struct reader *r, const char *flag, const char *name, enum sweep_figure *figure)
 {
     const char *known[SWEEP_FIGURE_COUNT];
     const char *wanted = strcmp(name, "cost") == 0 ? "cost_usd_per_trillion_tokens" : name;
@@ -156,6 +157,7 @@ static enum status find_figure(const struct reader *r, const char *flag, const c
             if (sweep_figures[i].better == 0) {
                 return error_at(r->error, STATUS_BAD_INPUT, flag, NULL, "%s is neither better high nor low", known[i]);
             }
+            r->asked |= UINT64_C(1) << i;
             return STATUS_OK;
         }
     }
@@ -359,7 +361,7 @@ enum status sweep_query_print(struct sweep_database *database, const struct swee
                                     : prepare(&r, sql.text, query->where != NULL ? "--where" : "--db", &statement);
     strbuf_free(&sql);
     if (status == STATUS_OK) {
-        if (sweep_rows_print(statement, query->format, out, rows) != SQLITE_DONE) {
+        if (sweep_rows_print(statement, query->format, r.asked, out, rows) != SQLITE_DONE) {
             status = fail(&r, query->where != NULL ? "--where" : "--db");
         } else if (out->failed) {
             status = error_set(error, STATUS_NO_MEMORY, "out of memory");

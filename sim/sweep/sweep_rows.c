@@ -1,5 +1,6 @@
 #include "sim/sweep/sweep_rows.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "sim/base/units.h"
 #include "sim/report/csv.h"
 #include "sim/report/text_table.h"
+#include "sim/sweep/sweep_row.h"
 
 static const char *cell_text(sqlite3_stmt *statement, int column, char buffer[32])
 {
@@ -46,33 +48,42 @@ static void print_csv_row(sqlite3_stmt *statement, bool head, struct strbuf *out
     strbuf_char(out, '\n');
 }
 
-/* The columns that a terminal has room for: the axes (all before "version") and a few figures. */
-static bool is_for_terminal(sqlite3_stmt *statement, int column)
+#define BIT(figure) (UINT64_C(1) << (figure))
+static_assert(SWEEP_FIGURE_COUNT <= 64, "a bit a figure");
+static const uint64_t ALWAYS =
+    BIT(FIGURE_step_time_s) | BIT(FIGURE_tokens_per_s) | BIT(FIGURE_mfu) | BIT(FIGURE_peak_bytes);
+
+/* The columns that a terminal has room for: the axes (all before "version"), a few figures, and those asked for. */
+static bool is_for_terminal(sqlite3_stmt *statement, int column, uint64_t asked)
 {
-    static const char *const few[] = { "step_time_s", "tokens_per_s", "mfu", "peak_bytes", "status" };
     const char *name = sqlite3_column_name(statement, column);
-    int axes = 0;
+    int axes = 0, room = TABLE_COLUMNS_MAX - 5 - __builtin_popcountll(asked & ~ALWAYS);
     while (axes < sqlite3_column_count(statement) && strcmp(sqlite3_column_name(statement, axes), "version") != 0) {
         axes++;
     }
     if (column < axes) {
-        return column >= 1 && column <= TABLE_COLUMNS_MAX - 5; /* without "point" */
+        return column >= 1 && column <= room; /* without "point" */
     }
-    for (size_t i = 0; i < sizeof few / sizeof few[0]; i++) {
-        if (strcmp(name, few[i]) == 0) {
+    for (int i = 0; i < SWEEP_FIGURE_COUNT; i++) {
+        if (((asked | ALWAYS) & BIT(i)) != 0 && strcmp(name, sweep_figures[i].name) == 0) {
             return true;
         }
     }
-    return axes == 0 && strcmp(name, "hash") == 0;
+    return strcmp(name, "status") == 0 || (axes == 0 && strcmp(name, "hash") == 0);
 }
 
-static void text_cells(sqlite3_stmt *statement, bool head, struct text_table *table)
+static bool ends_in(const char *name, const char *end)
+{
+    return strlen(name) >= strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
+}
+
+static void text_cells(sqlite3_stmt *statement, bool head, uint64_t asked, struct text_table *table)
 {
     char buffer[32];
     for (int i = 0; i < sqlite3_column_count(statement); i++) {
         const char *name = sqlite3_column_name(statement, i);
         bool is_null = !head && sqlite3_column_type(statement, i) == SQLITE_NULL;
-        if (!is_for_terminal(statement, i)) {
+        if (!is_for_terminal(statement, i, asked)) {
             continue;
         }
         if (head) {
@@ -86,7 +97,7 @@ static void text_cells(sqlite3_stmt *statement, bool head, struct text_table *ta
         } else if (strcmp(name, "step_time_s") == 0) {
             text_table_cell(table, "%s",
                             text_time_ps(ps_nearest_s(sqlite3_column_double(statement, i)), buffer, sizeof buffer));
-        } else if (strcmp(name, "peak_bytes") == 0) {
+        } else if (ends_in(name, "peak_bytes") || ends_in(name, "reserved_bytes")) {
             text_table_cell(table, "%s", text_bytes(sqlite3_column_double(statement, i), buffer, sizeof buffer));
         } else if (sqlite3_column_type(statement, i) == SQLITE_FLOAT) {
             text_table_number(table, sqlite3_column_double(statement, i), 4);
@@ -115,7 +126,8 @@ static void add_reason(sqlite3_stmt *statement, struct strbuf *reasons)
     }
 }
 
-int sweep_rows_print(sqlite3_stmt *statement, enum sweep_format format, struct strbuf *out, uint64_t *rows)
+int sweep_rows_print(sqlite3_stmt *statement, enum sweep_format format, uint64_t asked, struct strbuf *out,
+                     uint64_t *rows)
 {
     struct json_writer w = { .out = out };
     struct text_table table = { 0 };
@@ -123,15 +135,16 @@ int sweep_rows_print(sqlite3_stmt *statement, enum sweep_format format, struct s
     int code;
     *rows = 0;
     for (int i = 0; i < sqlite3_column_count(statement); i++) {
-        table.right |= is_for_terminal(statement, i) ? 1u << table.column_count : 0;
-        table.column_count += is_for_terminal(statement, i);
+        bool shown = is_for_terminal(statement, i, asked);
+        table.right |= shown ? 1u << table.column_count : 0;
+        table.column_count += shown;
     }
     if (format == SWEEP_JSON) {
         jw_array(&w, NULL);
     } else if (format == SWEEP_CSV) {
         print_csv_row(statement, true, out);
     } else {
-        text_cells(statement, true, &table);
+        text_cells(statement, true, asked, &table);
     }
     while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
         ++*rows;
@@ -140,7 +153,7 @@ int sweep_rows_print(sqlite3_stmt *statement, enum sweep_format format, struct s
         } else if (format == SWEEP_CSV) {
             print_csv_row(statement, false, out);
         } else {
-            text_cells(statement, false, &table);
+            text_cells(statement, false, asked, &table);
             add_reason(statement, &reasons);
         }
     }

@@ -29,6 +29,7 @@ holds "x box-8x-rtx4090: .* days, wanted in 2.5 days; it would cost less than nu
 holds "at least .* days, now 2.5"
 holds "x no price: .* has no price: to rent it say \"usd_per_gpu_hour\"; to own it \"system_usd\""
 holds "now not known"
+holds "^plan: degrees of pipeline-tensor-data of the first layer; f: ZeRO-3; -s, -c: recomputed"
 holds "x small: no split of gpt2-xl fits 8 GPUs"
 holds "x example-host: .*no nic on the compute fabric"
 holds "x free desk: no split of gpt2-xl fits 1 GPU: the smallest needs .* a GPU"
@@ -41,7 +42,7 @@ cmp -s "$folder/out" "$folder/one.json"
 expect "  the same with another number of threads" $?
 if command -v python3 >/dev/null; then
     python3 - "$folder" "$binary" <<'PY'
-import copy, json, subprocess, sys
+import copy, json, re, subprocess, sys
 folder, binary = sys.argv[1:]
 answer = json.load(open(folder + "/one.json"))
 rows = answer["rows"]
@@ -64,6 +65,14 @@ for r in rows:
     assert result["step_time_s"] == r["step_time_s"] and result["schedule_hash"] == r["schedule_hash"]
     if r["machine"] != "no price":
         assert near(result["money"][r["paid"]]["usd"], r["usd"]) and near(result["money"]["co2_kg"], r["money"]["co2_kg"])
+# a limit that is printed holds as it is printed: "at most" is rounded down, "at least" up, by less than the last digit
+words = {"million": 1e6, "billion": 1e9, "trillion": 1e12}
+number = lambda t: float(t.split()[0].replace(",", "")) * words.get(t.split()[1], 1)
+printed = [(w, number(t)) for w, t in re.findall(r"^       (at most|at least) (.*)", open(folder + "/d/buy.txt").read(), re.M)]
+limits = [c["then"] for r in rows for c in r.get("changes", [])]
+assert len(printed) == len(limits) >= 8
+for (word, shown), then in zip(printed, limits):
+    assert abs(shown - then) <= 2e-3 * then and (shown <= then * (1 + 1e-8) if word == "at most" else shown >= then * (1 - 1e-8)), (word, shown, then)
 # the break-even price of number 2, put into the question, makes the two equal; a little less makes it number 1
 question = json.load(open(folder + "/q.json"))
 second = next(r for r in meeting[1:] if r["machine"] != rows[0]["machine"])

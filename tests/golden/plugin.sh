@@ -42,6 +42,8 @@ cmp "$folder/again1" "$folder/again2"
 expect "the same bytes again" $?
 (cd "$folder" && "$installed" run s.json --plugin mine.so --set memory_policy=late-host-adam >out 2>err)
 expect "a bare file name is a file of this folder" $?
+(cd "$folder" && "$installed" list scenarios >out 2>err) && grep -q "share/memwall/scenarios/gpt3-175b-dgx-a100.json" "$folder/out"
+expect "where there are no scenarios the installed ones are listed" $?
 run 1 run "$s" --set memory_policy=late-host-adam
 complains 'unknown memory policy "late-host-adam"'
 

@@ -96,6 +96,13 @@ run 0 report "$here/../../scenarios/gpt3-175b-dgx-a100.json" --out "$page" --qui
 has "$page" "Each column is the mean of .* that it can carry are far above this picture"
 has "$page" "All on one scale: a picture's full height is .* of what its link can carry"
 has "$page" "Executed (HFU): .*, with recomputation"
+# money: prices of servers and their power are told apart, those of a deadline's ways not said again
+run 0 report "$here/../../scenarios/gpt3-175b-dgx-a100.json" --out "$page" --quiet --quick --tokens 300e9 --days 60 --electricity 0.12
+has "$page" "prices, system usd: value"
+has "$page" "prices, system W: value"
+has "$page" "deadline, batch grown, owned: electricity"
+! grep -q "deadline, batch grown, prices" "$page"
+expect "  once" $?
 
 # of a result: the folder, the file in it, the file alone, one that belongs to other files
 run 0 run "$fit" --out "$folder/result" --sensitivity --critical-path --quiet --json

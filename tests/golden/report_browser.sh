@@ -2,7 +2,7 @@
 # The reports in a real browser: 400, 1280 and 3840 pixels wide, light and dark, keyboard, labels, paper. Skipped (77) where there is no Chromium. usage: report_browser.sh BINARY
 chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || { echo "no Chromium here: apt install chromium"; exit 77; }
 . "$(dirname "$0")/command.bash"
-run 0 report "$here/../../scenarios/gpt3-175b-dgx-a100.json" --out "$folder/step.html" --quiet --quick
+run 0 report "$here/../../scenarios/gpt3-175b-dgx-a100.json" --out "$folder/step.html" --quiet --quick --tokens 300e9 --days 60 --electricity 0.12
 run 0 sweep "$here/../../scenarios/sweeps/gpt2-xl-one-gpu.json" --db "$folder/s.db" --quiet
 run 0 report "$folder/s.db" --out "$folder/sweep.html"
 
@@ -54,6 +54,10 @@ function look(page, width, frame) {
     if (w.getComputedStyle(box).overflowX !== 'auto') { say('BAD what is too wide is cut: ' + box.textContent.trim().slice(0, 60)); break; }
     if (width >= 1280 && box.checkVisibility() && box.scrollWidth > box.clientWidth + 1) say('BAD has to be scrolled sideways, ' + box.scrollWidth + ' in ' + box.clientWidth + ': ' + box.textContent.trim().slice(0, 60));
   }
+  for (const cell of d.querySelectorAll('tbody th,tbody td'))
+    if (cell.checkVisibility() && cell.scrollWidth > cell.clientWidth + 1) { say('BAD a cell runs into the next: ' + cell.textContent); break; }
+  const table = [...d.querySelectorAll('table')].find(t => t.caption.textContent.startsWith('Money'));
+  if (page === 'step' && !(table && table.parentElement.scrollWidth <= table.parentElement.clientWidth + 1)) say('BAD what it costs is beyond the edge');
   w.dispatchEvent(new w.Event('beforeprint'));
   if ([...d.querySelectorAll('details')].some(e => !e.open)) say('BAD something stays folded on paper');
   if (root.scrollWidth > root.clientWidth) say('BAD unfolded, the page itself scrolls sideways: ' + root.scrollWidth);

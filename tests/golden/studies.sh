@@ -13,7 +13,7 @@ holds "^What binds: the step re-simulated"
 holds "^  2x matrix throughput: *-[0-9.]* %"
 holds "^Critical path: .* one cause at every instant"
 holds "^Memory: fullest is gpu"
-holds "the next 10 % of batch need"
+holds "a micro-batch 10 % larger needs .* more there: fits; one .* times as large would fill it"
 run 0 run "$s" --quiet
 ! grep -q "re-simulated\|Critical path" "$folder/out"
 expect "  no studies unasked" $?

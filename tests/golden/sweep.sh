@@ -159,6 +159,17 @@ run 0 sweep --db "$folder/whole.db" --pareto step_time_s,peak_bytes
 run 0 sweep --db "$folder/whole.db" --top 3 --by step_time_s
 [ "$(wc -l <"$folder/out")" = 5 ]
 expect "  --top 3 prints three" $?
+run 0 sweep --db "$folder/whole.db" --top 1 --by cost
+holds " peak  cost_usd_per_trillion_tokens$"
+run 0 sweep --db "$folder/whole.db" --pareto step_time_s,peak_reserved_bytes,time_bubble_s
+holds " peak  peak_reserved_bytes  time_bubble_s$"
+if command -v script >/dev/null; then # the progress bar keeps to one line of the terminal
+    sed 's/"values": \[1, 5\]/"range": { "from": 1, "to": 40, "step": 1 }/' "$folder/s.json" >"$folder/long.json"
+    script -qec "stty cols 80; timeout -s INT 5 $binary sweep $folder/long.json --threads 1" "$folder/terminal" >/dev/null </dev/null
+    tr '\r' '\n' <"$folder/terminal" | grep -a '^\[#.* left, best [0-9]* tokens/s: tensor=' >"$folder/bars"
+    [ -s "$folder/bars" ] && [ "$(sed 's/\x1b\[K.*//' "$folder/bars" | awk '{ if (length > n) n = length } END { print n }')" = 79 ]
+    expect "  the bar says the best point, and ends before column 80" $?
+fi
 run 0 sweep --schema
 holds "^CREATE TABLE IF NOT EXISTS results("
 run 1 sweep

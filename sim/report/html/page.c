@@ -36,7 +36,7 @@ static const char STYLE[] =
     "top;"
     "padding:.25rem .8rem .25rem 0;max-width:min(30rem,75vw);border-bottom:1px solid var(--line)}tbody "
     "th{font-weight:400;position:sticky;left:0;background:var(--ground)}"
-    "@media screen and (max-width:40em){tbody th{max-width:45vw;white-space:normal}}"
+    "@media screen and (max-width:40em){tbody th,tbody th.s{min-width:4.5rem;max-width:45vw;white-space:normal}}"
     "thead "
     "th{color:var(--soft);font-weight:600;vertical-align:bottom}.s{white-space:nowrap}.n{text-align:right;white-space:"
     "nowrap}thead .n{white-space:normal}\n"

@@ -1,5 +1,6 @@
 /* Cost, certainty, assumptions with their sources, how to repeat it. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "sim/base/check.h"
@@ -9,16 +10,27 @@
 
 /* --- studies shown as they are */
 
+/* Prices and terms of a deadline's ways are those of the job itself. */
+static bool is_said_before(const struct step_fact *fact)
+{
+    return strncmp(fact->group, "deadline, ", 10) == 0 &&
+           (strstr(fact->group, ", prices") != NULL || strstr(fact->group, ", terms") != NULL);
+}
+
+/* Two columns: a third would be beyond the edge of a telephone. */
 static void put_facts(struct html *h, const struct step_facts *facts, const char *caption)
 {
-    static const struct html_column columns[] = { { "of", false }, { "what", false }, { "", true } };
+    static const struct html_column columns[] = { { "what", false }, { "", true } };
     char text[PAGE_TEXT_BYTES];
-    html_table(h, caption, columns, 3);
+    html_table(h, caption, columns, 2);
     for (uint32_t i = 0; i < facts->count; i++) {
         const struct step_fact *fact = &facts->items[i];
+        if (is_said_before(fact)) {
+            continue;
+        }
         html_row(h);
-        html_cell(h, fact->group);
-        html_cell(h, fact->name);
+        snprintf(text, sizeof text, "%s%s%s", fact->group, fact->group[0] != '\0' ? ": " : "", fact->name);
+        html_cell(h, text);
         if (fact->text != NULL) {
             html_cell(h, fact->text);
         } else {

@@ -14,7 +14,7 @@ static const char *const UNITS[] = {
 };
 enum { UNIT_COUNT = sizeof UNITS / sizeof UNITS[0] };
 
-/* The unit that ends `key`, or begins it ("usd_per_trillion_tokens"), "" when there is none. */
+/* The unit that ends `key`, or stands in it ("owned_usd_per_trillion_tokens"), "" when there is none. */
 static const char *unit_of(const char *key)
 {
     size_t length = strlen(key);
@@ -25,7 +25,7 @@ static const char *unit_of(const char *key)
             return UNITS[i];
         }
     }
-    return strncmp(key, "usd_per_", 8) == 0 ? "usd" : strncmp(key, "goodput", 7) == 0 ? "share" : "";
+    return strstr(key, "usd_per_") != NULL ? "usd" : strncmp(key, "goodput", 7) == 0 ? "share" : "";
 }
 
 /* Whether a member without a unit of its own has that of what it is in: {"step_time_interval_s": {"p5": ...}}. */
@@ -89,8 +89,10 @@ static enum status read_value(struct facts_reader *r, const struct json *at, con
                               const char *key, unsigned depth, struct error *error)
 {
     enum json_type type = json_type(at);
-    const char *own = unit_of(key), *words = words_of(key, own, r->arena);
     bool container = type == JSON_OBJECT || type == JSON_ARRAY;
+    const char *own = unit_of(key);
+    bool told_apart = container && (strcmp(own, "usd") == 0 || strcmp(own, "W") == 0); /* "system_usd", "system_W" */
+    const char *words = words_of(key, told_apart ? "" : own, r->arena);
     const char *of = own[0] != '\0' ? own : container || inherits(key) ? unit : "";
     if (words == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory for the result");

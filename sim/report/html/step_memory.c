@@ -273,9 +273,9 @@ static void put_pressure(struct html *h, const struct step_result *r)
 {
     static const struct html_column columns[] = { { "memory", false },
                                                   { "most of it", false },
-                                                  { "the next 10 % of batch need", true },
+                                                  { "a micro-batch 10 % larger needs", true },
                                                   { "fits", false },
-                                                  { "batch that would fill it", true } };
+                                                  { "micro-batch that would fill it", true } };
     char text[PAGE_TEXT_BYTES];
     double largest = 0;
     if (r->pressure_count == 0) {
