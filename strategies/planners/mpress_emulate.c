@@ -117,8 +117,8 @@ static void emulation_free(struct emulation *e)
 }
 
 /* Without a model of the allocator: it decides nothing here, and is asked about the answer (mpress_answer.c). The caller frees it, also after an error. */
-static enum status emulate(struct mpress_case *c, const struct mpress_choices *choices, const struct timeline_watch *watch,
-                           struct emulation *e, struct error *error)
+static enum status emulate(struct mpress_case *c, const struct mpress_choices *choices,
+                           const struct timeline_watch *watch, struct emulation *e, struct error *error)
 {
     struct software software = c->scenario->software;
     software.allocator = ALLOCATOR_EXACT;
