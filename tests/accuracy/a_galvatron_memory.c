@@ -394,6 +394,7 @@ static struct simulated simulate(const struct triple *triple)
     struct timeline timeline = { 0 };
     struct simulated out = { 0 };
     struct error error = { 0 };
+    CHECK(triple->tensor > 0);
     uint32_t ways = triple->devices / triple->tensor;
     (void)snprintf(gpus, sizeof gpus, "gpus=%u", triple->devices * triple->pipeline);
     (void)snprintf(pipeline, sizeof pipeline, "parallel.pipeline=%u", triple->pipeline);
