@@ -341,10 +341,12 @@ void plan_text(const struct plan_answer_input *input, struct strbuf *out)
     const struct planner_answer *answer = input->answer;
     strbuf_printf(out, "%s on %u GPUs of %s, planner %s\n", input->scenario->model.name, input->scenario->cluster.gpus,
                   input->scenario->machine.name, input->planner->name);
-    strbuf_printf(out,
-                  "%" PRIu64 " splits: %" PRIu64 " refused, %" PRIu64 " too big by closed form, %" PRIu64
-                  " simulated, in %.2f s%s\n",
-                  answer->configurations, answer->refused, answer->pruned, answer->simulated, input->seconds,
+    strbuf_printf(out, "%" PRIu64 " splits: %" PRIu64 " refused, %" PRIu64 " too big by closed form, ",
+                  answer->configurations, answer->refused, answer->pruned);
+    if (answer->outrun > 0) {
+        strbuf_printf(out, "%" PRIu64 " too slow to win, ", answer->outrun);
+    }
+    strbuf_printf(out, "%" PRIu64 " simulated, in %.2f s%s\n", answer->simulated, input->seconds,
                   answer->interrupted ? "; INTERRUPTED: the best so far" : "");
     strbuf_printf(out, "costs: %s\n", answer->cost_model);
     for (uint32_t i = 0; i < answer->result_count; i++) {
