@@ -126,7 +126,7 @@ static enum status tell_memory(struct galvatron_planning *s, struct planner_resu
                           "memory: stage %" PRIu32 " has %.0f MiB of %.6g GiB left%s; the largest batch that fits is "
                           "%.0f%s",
                           fullest, least, held_to * MIB / GIB, reserved, largest_batch,
-                          capped ? " of those tried (batch_max would allow more)" : "");
+                          capped ? " of those tried (--variant batch_max=N tries more)" : "");
 }
 
 /* What balancing was worth: by the simulator where both were simulated. */

@@ -163,6 +163,7 @@ holds " 0-3 "
 # the authors' rule keeps a fifth of large budgets; what cannot win is not called too big
 run 0 plan "$s" --planner galvatron-bmw --preset g2 --set model=bert-huge-32 --budget-gib 22 --quiet
 holds "MiB of 17[.]5.* GiB left (the rest of 22 GiB is the caching allocator.s: reserve)"
+holds "of those tried (--variant batch_max=N tries more)"
 holds " splits: 0 refused, 0 too big by closed form, [1-9][0-9]* too slow to win, "
 
 # stages before and after balancing, in words and as a picture
