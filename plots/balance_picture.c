@@ -29,8 +29,8 @@ static void panel(struct strbuf *out, const struct balance_panel *p, double y, d
     snprintf(words, sizeof words, "%s: %s a step, alpha_t %.3f, alpha_m %.3f (at best %.3f)", p->title,
              text_time_ps(ps_nearest_s(p->step_s), time, sizeof time), p->alpha_t, p->alpha_m, 1 - 1.0 / p->count);
     svg_text(out, 12, y + 16, "start", " font-weight=\"bold\"", words);
-    svg_text(out, LEFT, y + 36, "start", "", "time of a micro-batch");
-    svg_text(out, memory_x, y + 36, "start", "", "memory at its peak");
+    svg_text(out, LEFT, y + 36, "start", "", "time of a micro-batch, by the cost model");
+    svg_text(out, memory_x, y + 36, "start", "", "memory at its peak, by the cost model");
     y += TITLE;
     for (uint32_t i = 0; i < p->count; i++, y += ROW) {
         const struct balance_stage *stage = &p->stages[i];

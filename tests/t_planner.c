@@ -64,10 +64,12 @@ static void test_oracle_is_the_simulator(void)
     wide.micro_batch = 1;
     wide.micro_batches *= 2;
     refused.tensor = 3; /* 16 heads */
-    const struct plan *plans[] = { &scenario.plan, &wide, &scenario.plan, &refused };
-    struct oracle_result results[4];
+    struct plan without = scenario.plan;
+    without.stage_layers = NULL;
+    const struct plan *plans[] = { &scenario.plan, &wide, &scenario.plan, &refused, &without };
+    struct oracle_result results[5];
     EXPECT_INT(oracle_open(&oracle, &scenario, 2, &error), STATUS_OK);
-    EXPECT_INT(oracle_ask(oracle, plans, 4, results, NULL, NULL, &error), STATUS_OK);
+    EXPECT_INT(oracle_ask(oracle, plans, 5, results, NULL, NULL, &error), STATUS_OK);
     EXPECT_INT(oracle_simulations(oracle), 2); /* one is asked twice, one is refused */
     uint64_t peak;
     double step = step_by_hand(&scenario, &scenario.plan, &peak);
@@ -79,6 +81,8 @@ static void test_oracle_is_the_simulator(void)
     EXPECT_REAL(results[1].samples_per_s, 16 / step, 1e-12);
     EXPECT_INT(results[3].verdict, ORACLE_REFUSED);
     EXPECT_PART(results[3].reason, "tensor 3 does not divide the model's heads");
+    EXPECT_INT(results[4].verdict, ORACLE_REFUSED);
+    EXPECT_PART(results[4].reason, "how many layers its stages have");
     EXPECT_INT(oracle_ask(oracle, plans, 2, results, NULL, NULL, &error), STATUS_OK);
     EXPECT_INT(oracle_simulations(oracle), 2); /* remembered */
     oracle_close(oracle);

@@ -38,8 +38,8 @@ static void stage_table(const struct planner_choice *choice, struct strbuf *out)
     struct text_table table = { .column_count = 6, .right = 0x1e, .last_width = 60 };
     text_table_cell(&table, "stage");
     text_table_cell(&table, "layers");
-    text_table_cell(&table, "time a micro-batch");
-    text_table_cell(&table, "memory GiB");
+    text_table_cell(&table, "est. time a micro-batch");
+    text_table_cell(&table, "est. GiB");
     text_table_cell(&table, "left GiB");
     text_table_cell(&table, "split (pipeline-tensor-data) x layers");
     int64_t layer = 0;
@@ -104,8 +104,33 @@ static void draw_stages(const char *title, const struct planner_stage *stages, u
     strbuf_char(out, '\n');
 }
 
+/* " (3 5)": how many layers the stages have, where not equally many; " gpipe": the order, where not that of the best plan. Each as far as there is room. */
+static void stage_words(const struct planner_choice *choice, const struct planner_choice *best, char *text)
+{
+    const struct plan *plan = &choice->plan;
+    struct strbuf layers = { 0 };
+    bool even = true;
+    if (!choice->has_plan || plan->pipeline < 2) {
+        return;
+    }
+    for (int64_t i = 0; i < plan->pipeline && plan->virtual_stages == 1; i++) {
+        even = even && plan->stage_layers[i] == plan->stage_layers[0];
+        strbuf_printf(&layers, "%s%" PRId64, i == 0 ? " (" : " ", plan->stage_layers[i]);
+    }
+    strbuf_char(&layers, ')');
+    size_t length = strlen(text);
+    if (!even && layers.text != NULL && length + layers.length < SPLIT_WIDTH) {
+        snprintf(text + length, SPLIT_WIDTH - length, "%s", layers.text);
+    }
+    length = strlen(text);
+    if (strcmp(plan->order, best->plan.order) != 0 && length + strlen(plan->order) + 1 < SPLIT_WIDTH) {
+        snprintf(text + length, SPLIT_WIDTH - length, " %s", plan->order);
+    }
+    strbuf_free(&layers);
+}
+
 /* The strategies in model order, without how many layers each has: "2-1-4 2-2-2f", cut where it gets long. */
-static const char *splits(const struct planner_choice *choice, char *text)
+static const char *splits(const struct planner_choice *choice, const struct planner_choice *best, char *text)
 {
     size_t length = 0;
     text[0] = '\0';
@@ -120,6 +145,7 @@ static const char *splits(const struct planner_choice *choice, char *text)
         }
         length += (size_t)snprintf(text + length, SPLIT_WIDTH - length, "%s%s", length > 0 ? " " : "", layer);
     }
+    stage_words(choice, best, text);
     return choice->layer_count > 0 ? text : "-";
 }
 
@@ -163,11 +189,18 @@ static void plan_cells(struct text_table *table, const struct planner_choice *ch
     text_table_cell(table, "%s", !tensor ? "-" : plan->sequence_parallel ? "yes" : "no");
 }
 
-static void choice_row(struct text_table *table, const char *what, const struct planner_choice *choice)
+static bool is_over(const struct planner_result *result, const struct planner_choice *choice)
+{
+    return choice->is_simulated && choice->simulated.verdict == ORACLE_RAN &&
+           !oracle_fits(&choice->simulated, result->budget_bytes);
+}
+
+static void choice_row(struct text_table *table, const char *what, const struct planner_result *result,
+                       const struct planner_choice *choice)
 {
     char text[SPLIT_WIDTH], time[32];
     text_table_cell(table, "%s", what);
-    text_table_cell(table, "%s", splits(choice, text));
+    text_table_cell(table, "%s", splits(choice, &result->best, text));
     if (choice->has_plan) {
         plan_cells(table, choice);
     } else {
@@ -180,7 +213,8 @@ static void choice_row(struct text_table *table, const char *what, const struct 
     text_table_cell(table, "%.2f", choice->peak_bytes / GIB);
     if (choice->is_simulated && choice->simulated.verdict == ORACLE_RAN) {
         text_table_cell(table, "%s", time_text(choice->simulated.step_time_s, time, sizeof time));
-        text_table_cell(table, "%.2f", (double)choice->simulated.peak_bytes / GIB);
+        text_table_cell(table, "%s%.2f", is_over(result, choice) ? "! " : "",
+                        (double)choice->simulated.peak_bytes / GIB);
         text_table_cell(table, "%.4g", choice->simulated.samples_per_s);
     } else {
         text_table_cell(table, "-");
@@ -193,10 +227,18 @@ static void choice_row(struct text_table *table, const char *what, const struct 
 static void choice_legend(const struct planner_result *result, struct strbuf *out)
 {
     strbuf_append(
-        out, "\n  split: pipeline-tensor-data, c recomputed, s selectively, f ZeRO-3, * tensor on consecutive GPUs; "
-             "micro-batch: samples of a GPU\n  at a time (from-to where layers or stages differ), count: how many a "
-             "step; chunks: of a GPU's layers; seq.: sequence parallel;\n  batch: samples a step; est.: by the cost "
-             "model; GiB: the peak of the fullest GPU\n");
+        out, "\n  split: pipeline-tensor-data, c recomputed, s selectively, f ZeRO-3, * behind that of tensor and "
+             "data whose groups are\n  consecutive GPUs; in brackets the layers of each stage, where they differ; "
+             "then the order, where not the best plan's;\n  micro-batch: samples of a GPU at a time (from-to where "
+             "layers or stages differ), count: how many a step; chunks: of a GPU's layers;\n  seq.: sequence "
+             "parallel; batch: samples a step; est.: by the cost model; GiB: the peak of the fullest GPU\n");
+    bool over = is_over(result, &result->best);
+    for (uint32_t i = 0; i < result->runner_up_count; i++) {
+        over = over || is_over(result, &result->runners_up[i]);
+    }
+    if (over) {
+        strbuf_append(out, "  !: more than the budget by the simulator\n");
+    }
     if (result->front_count > 1) {
         strbuf_append(out, "  front: slower, but with less memory than all above it\n");
     }
@@ -212,14 +254,14 @@ static void choice_table(const struct planner_result *result, struct strbuf *out
     for (uint32_t i = 0; i < table.column_count; i++) {
         text_table_cell(&table, "%s", head[i]);
     }
-    choice_row(&table, "best", &result->best);
+    choice_row(&table, "best", result, &result->best);
     for (uint32_t i = 0; i < result->runner_up_count; i++) {
         char name[32];
         snprintf(name, sizeof name, "%u", i + 2);
-        choice_row(&table, name, &result->runners_up[i]);
+        choice_row(&table, name, result, &result->runners_up[i]);
     }
     for (uint32_t i = 1; i < result->front_count && i <= FRONT_ROWS_MAX; i++) {
-        choice_row(&table, "front", &result->front[i]);
+        choice_row(&table, "front", result, &result->front[i]);
     }
     text_table_print(&table, 2, true, out);
     text_table_free(&table);
@@ -232,8 +274,11 @@ static void balance_lines(const struct planner_result *result, struct strbuf *ou
     if (best->stage_count < 2) {
         return;
     }
-    strbuf_printf(out, "  balance of stages   time alpha_t %.3f, memory alpha_m %.3f (at best %.3f)\n", best->alpha_t,
-                  best->alpha_m, 1 - 1.0 / best->stage_count);
+    strbuf_printf(
+        out,
+        "  balance of stages   time alpha_t %.3f, memory alpha_m %.3f (1 - largest stage / sum of all; at best "
+        "%.3f)\n",
+        best->alpha_t, best->alpha_m, 1 - 1.0 / best->stage_count);
     if (result->unbalanced != NULL) {
         char time[32];
         bool ran = result->unbalanced_simulated.verdict == ORACLE_RAN;
@@ -281,7 +326,7 @@ static void one_result(const struct planner_result *result, struct strbuf *out)
             if (result->unbalanced != NULL) {
                 draw_stages("before", result->unbalanced, result->unbalanced_count, out);
             }
-            draw_stages("balance", best->stages, best->stage_count, out);
+            draw_stages(result->unbalanced != NULL ? "after" : "the plan", best->stages, best->stage_count, out);
         }
         choice_table(result, out);
     }
@@ -296,10 +341,12 @@ void plan_text(const struct plan_answer_input *input, struct strbuf *out)
     const struct planner_answer *answer = input->answer;
     strbuf_printf(out, "%s on %u GPUs of %s, planner %s\n", input->scenario->model.name, input->scenario->cluster.gpus,
                   input->scenario->machine.name, input->planner->name);
-    strbuf_printf(out,
-                  "%" PRIu64 " splits: %" PRIu64 " refused, %" PRIu64 " too big by closed form, %" PRIu64
-                  " simulated, in %.2f s%s\n",
-                  answer->configurations, answer->refused, answer->pruned, answer->simulated, input->seconds,
+    strbuf_printf(out, "%" PRIu64 " splits: %" PRIu64 " refused, %" PRIu64 " too big by closed form, ",
+                  answer->configurations, answer->refused, answer->pruned);
+    if (answer->outrun > 0) {
+        strbuf_printf(out, "%" PRIu64 " too slow to win, ", answer->outrun);
+    }
+    strbuf_printf(out, "%" PRIu64 " simulated, in %.2f s%s\n", answer->simulated, input->seconds,
                   answer->interrupted ? "; INTERRUPTED: the best so far" : "");
     strbuf_printf(out, "costs: %s\n", answer->cost_model);
     for (uint32_t i = 0; i < answer->result_count; i++) {

@@ -161,7 +161,7 @@ static enum status fill_result(struct galvatron_planning *s, struct galvatron_ta
     s->answer->interrupted = s->answer->interrupted || found->interrupted;
     s->answer->configurations += found->searches + found->skipped;
     s->answer->screened += found->searches;
-    s->answer->pruned += found->skipped;
+    s->answer->outrun += found->skipped;
     result->found = found->found;
     bool begun = task->planning != NULL;
     if (!found->found && (!begun || found->interrupted)) {

@@ -9,7 +9,7 @@
 #include "sim/base/units.h"
 #include "strategies/planners/galvatron_planner_internal.h"
 
-enum { RUNS_BYTES = 96 };
+enum { RUNS_BYTES = 96, RESERVED_BYTES = 96 };
 
 /* "2-1-4 x12 2-2-2f x4", cut where it gets long. */
 static const char *runs(const struct galvatron_plan *plan, char *text)
@@ -116,10 +116,17 @@ static enum status tell_memory(struct galvatron_planning *s, struct planner_resu
             fullest = i;
         }
     }
-    return planner_reason(
-        s->answer, result, error,
-        "memory: stage %" PRIu32 " has %.0f MiB of %.6g GiB left; the largest batch that fits is %.0f%s", fullest,
-        least, result->budget_bytes / GIB, largest_batch, capped ? " of those tried (batch_max would allow more)" : "");
+    char reserved[RESERVED_BYTES] = "";
+    double held_to = task->result.held_to_mib;
+    if (held_to * MIB < result->budget_bytes) {
+        snprintf(reserved, sizeof reserved, " (the rest of %.6g GiB is the caching allocator's: reserve)",
+                 result->budget_bytes / GIB);
+    }
+    return planner_reason(s->answer, result, error,
+                          "memory: stage %" PRIu32 " has %.0f MiB of %.6g GiB left%s; the largest batch that fits is "
+                          "%.0f%s",
+                          fullest, least, held_to * MIB / GIB, reserved, largest_batch,
+                          capped ? " of those tried (--variant batch_max=N tries more)" : "");
 }
 
 /* What balancing was worth: by the simulator where both were simulated. */

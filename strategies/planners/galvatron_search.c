@@ -369,6 +369,7 @@ enum status galvatron_search(const struct galvatron_request *request, struct gal
     double budget = request->budget_mib;
     bool reserved = request->reserve && budget > RESERVE_FROM_MIB;
     search.budget_mib = (int64_t)(reserved ? round(budget * (1 - RESERVE_SHARE)) : floor(budget));
+    result->held_to_mib = reserved ? (double)search.budget_mib : budget;
     if (request->candidates) {
         result->candidates = arena_array(&result->arena, struct galvatron_candidate, CANDIDATES_MAX);
         if (result->candidates == NULL) {

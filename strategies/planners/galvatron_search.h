@@ -109,6 +109,7 @@ struct galvatron_result {
     struct galvatron_plan unbalanced;       /* of best */
     struct galvatron_candidate *candidates; /* request.candidates: fastest first, best among them */
     uint32_t candidate_count;
+    double held_to_mib;         /* the budget, less what request.reserve takes of it */
     double largest_batch;       /* the largest that fits */
     double smallest_budget_mib; /* of the first batch, when nothing fits */
     bool nothing_tried;         /* no batch could be split in any way of the space: that is no question of memory */

@@ -204,6 +204,9 @@ enum status oracle_ask(struct oracle *oracle, const struct plan *const *plans, u
         status = error_set(error, STATUS_NO_MEMORY, "out of memory simulating plans");
     }
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
+        if (plans[i]->stage_layers == NULL) {
+            continue;
+        }
         status = plan_hash(plans[i], &oracle->scenario->model, &hashes[i], error);
         if (status == STATUS_OK && find(oracle, &hashes[i]) == NULL && !asked_before(&batch, fresh, &hashes[i])) {
             batch.plans[fresh] = plans[i];
@@ -215,8 +218,13 @@ enum status oracle_ask(struct oracle *oracle, const struct plan *const *plans, u
         status = remember(oracle, &batch, fresh, error);
     }
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
-        const struct memo *memo = find(oracle, &hashes[i]);
+        const struct memo *memo = plans[i]->stage_layers != NULL ? find(oracle, &hashes[i]) : NULL;
         results[i] = memo != NULL ? memo->result : (struct oracle_result){ 0 };
+        if (plans[i]->stage_layers == NULL) {
+            results[i].verdict = ORACLE_REFUSED;
+            snprintf(results[i].reason, sizeof results[i].reason,
+                     "the plan does not say how many layers its stages have (plan.stage_layers)");
+        }
     }
     arena_free(&arena);
     return status;

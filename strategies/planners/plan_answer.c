@@ -178,6 +178,7 @@ static void print_search(struct json_writer *w, const struct plan_answer_input *
     jw_uint(w, "configurations", answer->configurations);
     jw_uint(w, "refused", answer->refused);
     jw_uint(w, "pruned", answer->pruned);
+    jw_uint(w, "outrun", answer->outrun);
     jw_uint(w, "screened", answer->screened);
     jw_uint(w, "simulated", answer->simulated);
     jw_real(w, "seconds", input->seconds);

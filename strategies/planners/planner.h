@@ -13,7 +13,8 @@
  *
  * What `search` finds and must leave: the answer comes zeroed, with results[budget_count] made and their budget_bytes set. For each result it sets found and, if so, best; `cost_model`; and the counts
  * of configurations. A plan whose degrees it changes needs micro_batches = global_batch / (data * micro_batch) and, with another pipeline, stage_layers anew; plan_check tells whether it may be
- * asked of the oracle. planner_copy_plan, planner_label_layers, planner_balance and planner_reason below are the kit. strategies/planners/max_batch.c is a small one that simulates.
+ * asked of the oracle. planner_copy_plan, planner_label_layers, planner_balance and planner_reason below are the kit, TRY and CHECK are of sim/base/check.h. strategies/planners/max_batch.c is a small
+ * one that simulates.
  *
  * To add one: a file with a `const struct planner`, its name in planners.h and in registry.c of this folder, a test. */
 #ifndef MEMWALL_STRATEGIES_PLANNERS_PLANNER_H
@@ -98,8 +99,8 @@ struct planner_answer {
     struct planner_result *results; /* [result_count], in the order of the budgets */
     uint32_t result_count;
     uint64_t configurations; /* in the space */
-    uint64_t refused, pruned, screened,
-        simulated;          /* of these: not allowed; too big by closed form; timed by the cost model; simulated */
+    uint64_t refused, pruned, outrun, screened,
+        simulated; /* of these: not allowed; too big by closed form; too slow to win by a bound; timed by the cost model; simulated */
     const char *cost_model; /* one sentence: where times and bytes of the search come from */
     bool interrupted;
     struct arena arena;

@@ -38,7 +38,19 @@ holds "split (pipeline-tensor-data) x layers"
 holds "left GiB"
 holds "micro-batch: samples of a GPU"
 holds "est.: by the cost *model; GiB: the peak of the fullest GPU"
+holds "est. time a micro-batch  est. GiB"
 holds "  - the next best, .*, would cost .* time ("
+
+
+# ---- the table shows what tells plans apart, and which do not fit ----
+run 0 plan "$s" --planner galvatron-bmw --set machine=titan-rtx-8-galvatron --set training.global_batch=64 \
+    --set training.precision=fp16 --set software=pytorch-eager --budget-gib 8,20 --quiet
+holds "^  best  8-1-1 ([0-9 ]*) "
+holds "  8-1-1 gpipe  "
+holds " ! [0-9.]* *[0-9.]*$"
+holds "!: more than the budget by the simulator"
+holds "\\* behind that of tensor and data whose groups are"
+holds "memory alpha_m .* (1 - largest stage / sum of all; at best 0.875)"
 
 # ---- a plan runs ----
 run 0 run "$s" --plan "$folder/plan.json" --json --quiet
@@ -162,6 +174,12 @@ fi
 run 0 plan "$s" --set model=gpt2-xl --set machine=dgx-a100-40gb --set training.global_batch=64 --planner galvatron-bmw --budget-gib 10 --quiet
 holds "1-1-8f-c 1-1-8-c"
 holds " 0-3 "
+# the authors' rule keeps a fifth of large budgets; what cannot win is not called too big
+run 0 plan "$s" --planner galvatron-bmw --preset g2 --set model=bert-huge-32 --budget-gib 22 --quiet
+holds "MiB of 17[.]5.* GiB left (the rest of 22 GiB is the caching allocator.s: reserve)"
+holds "of those tried (--variant batch_max=N tries more)"
+holds " splits: 0 refused, 0 too big by closed form, [1-9][0-9]* too slow to win, "
+
 # stages before and after balancing, in words and as a picture
 run 0 plan "$s" --set machine=titan-rtx-8-galvatron --planner galvatron-bmw --budget-gib 8 --svg "$folder/balance.svg" --quiet
 holds "balance of stages   time alpha_t"
@@ -169,6 +187,8 @@ holds "before balancing    time alpha_t .* a step simulated; layers"
 holds "by the simulator$"
 grep -q "memory-balanced, before: .* alpha_t" "$folder/balance.svg" && grep -q "after balancing: .* alpha_m" "$folder/balance.svg"
 expect "  the picture has both" $?
+grep -q "memory at its peak, by the cost model" "$folder/balance.svg"
+expect "the picture says whose figures its bars are" $?
 if command -v python3 >/dev/null; then
     python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$folder/balance.svg"
     expect "  and is XML" $?
