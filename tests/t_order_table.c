@@ -1,4 +1,6 @@
 /* Orders given step by step, and the scheduler that makes them. */
+#include <time.h>
+
 #include "sim/exec.h"
 #include "sim/plan/bare_pipeline.h"
 #include "sim/plan/lower.h"
@@ -286,6 +288,44 @@ static void test_auto_uniform(void)
     EXPECT_PART(error.message, "at least 1");
 }
 
+/* Many stages: the work is that of the passes, not of passes times stages (which were minutes here). */
+static void test_many_stages(void)
+{
+    enum { MANY = 4096, FEW = 32 };
+    static double times[MANY];
+    for (uint32_t s = 0; s < MANY; s++) {
+        times[s] = 1;
+    }
+    struct order_auto_request request = { MANY, FEW, times, times, NULL, 0, NULL };
+    struct order_table table;
+    struct order_auto_result result;
+    struct error error = { 0 };
+    struct timespec from, to;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+    EXPECT_INT(order_auto(&request, &table, &result, &error), STATUS_OK);
+    EXPECT_REAL(result.makespan, 2.0 * (FEW + MANY - 1), 1e-9);
+    order_table_free(&table);
+    /* one micro-batch at a time: every pass wakes one stage */
+    struct strbuf text = { 0 };
+    for (uint32_t s = 0; s < MANY; s++) {
+        for (uint32_t b = 0; b < FEW; b++) {
+            strbuf_printf(&text, "F%u B%u%c", b, b, b + 1 < FEW ? ' ' : '\n');
+        }
+    }
+    EXPECT_INT(order_table_parse(&table, text.text, text.length, "many", &error), STATUS_OK);
+    order_table_free(&table);
+    strbuf_free(&text);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+    EXPECT(difftime(to.tv_sec, from.tv_sec) < 10);
+    request.micro_batches = ORDER_AUTO_PASSES_MAX / MANY + 1;
+    EXPECT_INT(order_auto(&request, &table, &result, &error), STATUS_LIMIT);
+    EXPECT_PART(error.message, "so 256 micro-batches here");
+    times[7] = 0;
+    request.micro_batches = 1;
+    EXPECT_INT(order_auto(&request, &table, &result, &error), STATUS_BAD_INPUT);
+    EXPECT_PART(error.message, "stage 7: a forward that takes 0");
+}
+
 /* Messages between stages: the look at the table says what the simulator finds out about its schedule. The second chunk goes round or back (a middle stage then sends to both its neighbours). */
 static void random_steps(uint64_t *state, uint32_t stages, uint32_t micro_batches, uint32_t virtual_stages,
                          struct strbuf *text)
@@ -393,4 +433,4 @@ static void test_transfers(void)
 }
 
 TEST_MAIN(TEST(test_transfers), TEST(test_file), TEST(test_bad_files), TEST(test_mends), TEST(test_auto),
-          TEST(test_auto_uniform))
+          TEST(test_auto_uniform), TEST(test_many_stages))

@@ -107,6 +107,9 @@ enum status json_known_keys(const struct json *at, const char *const *known, siz
         if (nearest != NULL) {
             return json_error(&child, error, "unknown key \"%.80s\"; did you mean \"%s\"?", key, nearest);
         }
+        if (known_count == 0) {
+            return json_error(&child, error, "unknown key \"%.80s\"; no keys are known here", key);
+        }
         list_words(list, sizeof list, known, known_count);
         return json_error(&child, error, "unknown key \"%.80s\"; known keys: %s", key, list);
     }

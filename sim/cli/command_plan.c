@@ -305,12 +305,16 @@ static enum exit_code run_profile(const struct cli_flags *flags, const struct te
     struct strbuf out = { 0 };
     struct parameter_values values = { 0 };
     double budgets[PLANNER_BUDGETS_MAX] = { 0 };
-    uint32_t budget_count;
+    uint32_t budget_count = 0;
     bool found = false;
     const struct planner *planner = planner_find(texts->planner != NULL ? texts->planner : "pipedream", &error);
     enum status status = planner != NULL ? read_parameters(planner, texts, &values, &error) : STATUS_NOT_FOUND;
     if (status == STATUS_OK) {
         status = read_budgets(texts->budgets, 0, budgets, &budget_count, &error);
+    }
+    if (status == STATUS_OK && budget_count > 1) {
+        status = error_at(&error, STATUS_BAD_INPUT, "--budget-gib", NULL, "%u budgets: with --profile one is allowed",
+                          budget_count);
     }
     if (status == STATUS_OK) {
         status = plan_profile(&texts->chain, planner, &values, budgets[0], flags->json, &out, &found, &error);

@@ -42,6 +42,23 @@ static double parameter(const struct planner *planner, const struct parameter_va
     return 0;
 }
 
+/* What this planner would not look at, or what it needs and has not. */
+static enum status check_flags(const struct plan_profile_flags *flags, bool stashes, bool tests_memory,
+                               double budget_bytes, struct error *error)
+{
+    if (stashes && flags->micro_batches != NULL) {
+        return error_at(error, STATUS_BAD_INPUT, "--microbatches", NULL,
+                        "planner pipedream has no step, minibatches follow each other: leave it out; --planner dapple "
+                        "takes it");
+    }
+    if (tests_memory != (budget_bytes > 0)) {
+        return error_at(error, STATUS_BAD_INPUT, "--budget-gib", NULL,
+                        "with --profile only the memory test of planner pipedream looks at it: give both --budget-gib "
+                        "and --variant memory_test=true, or neither");
+    }
+    return STATUS_OK;
+}
+
 static enum status search_pipedream(const struct asked *asked, const struct planner *planner,
                                     const struct parameter_values *values, double budget_bytes, struct answer *answer,
                                     struct arena *arena, struct error *error)
@@ -168,6 +185,7 @@ enum status plan_profile(const struct plan_profile_flags *flags, const struct pl
                         "planner %s plans scenarios; profiles are for the planners pipedream and dapple",
                         planner->name);
     }
+    TRY(check_flags(flags, stashes, parameter(planner, parameters, "memory_test") > 0.5, budget_bytes, error));
     TRY(read_number("--workers", flags->workers, 1, PIPELINE_WORKERS_MAX, true, -1, &asked.workers, error));
     TRY(read_number("--bandwidth", flags->bandwidth, 1e-6, 1e6, false, -1, &asked.bandwidth, error));
     TRY(read_number("--microbatches", flags->micro_batches, 1, 1e6, true, stashes ? 1 : -1, &asked.micro_batches,

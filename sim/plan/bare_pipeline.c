@@ -57,6 +57,7 @@ struct bare {
     uint32_t *step_counts;
     struct channel *channels; /* [virtual_count][DIRECTION_COUNT] by lower boundary */
     uint32_t *holder;         /* stage of each virtual stage */
+    uint32_t *held_as;        /* and which chunk it is there */
     struct link *links;
     uint32_t link_count;
     struct message *messages;
@@ -312,12 +313,15 @@ static enum status build_links(struct bare *bare, struct error *error)
 {
     uint32_t m = bare->shape->micro_batches, ends = bare->virtual_count * DIRECTION_COUNT;
     bare->holder = arena_array(&bare->arena, uint32_t, bare->virtual_count);
-    if (bare->holder == NULL) {
+    bare->held_as = arena_array(&bare->arena, uint32_t, bare->virtual_count);
+    if (bare->holder == NULL || bare->held_as == NULL) {
         return no_memory(error);
     }
     for (uint32_t s = 0; s < bare->shape->stages; s++) {
         for (uint32_t c = 0; c < bare->shape->virtual_stages; c++) {
-            bare->holder[order_virtual_stage(bare->order, bare->shape, s, c)] = s;
+            uint32_t v = order_virtual_stage(bare->order, bare->shape, s, c);
+            bare->holder[v] = s;
+            bare->held_as[v] = c;
         }
     }
     bare->channels = arena_array(&bare->arena, struct channel, ends);
@@ -366,8 +370,8 @@ static enum status build_messages(struct bare *bare, struct error *error)
                 struct link *link = &bare->links[channel->link[step->micro_batch]];
                 uint32_t number = link->message_count++;
                 if (!counting) {
-                    uint32_t v = order_virtual_stage(bare->order, bare->shape, s, step->chunk), stage, chunk;
-                    order_holder(bare->order, bare->shape, step->kind == STEP_FORWARD ? v + 1 : v - 1, &stage, &chunk);
+                    uint32_t v = order_virtual_stage(bare->order, bare->shape, s, step->chunk);
+                    uint32_t chunk = bare->held_as[step->kind == STEP_FORWARD ? v + 1 : v - 1];
                     channel->message[step->micro_batch] = number;
                     bare->messages[link->first_message + number] =
                         (struct message){ .match = builder_match(bare->builder, link->group, 2),
@@ -465,9 +469,8 @@ static enum status receive_input(struct bare *bare, uint32_t stage, const struct
     if (at == SCHED_NONE) {
         /* The neighbour is a chunk of this very device: its pass must come earlier in the order, or the order waits for itself. */
         const uint32_t *done = step->kind == STEP_FORWARD ? bare->forward_op : bare->backward_op;
-        uint32_t virtual_stage = order_virtual_stage(bare->order, bare->shape, stage, step->chunk), holder, chunk;
-        order_holder(bare->order, bare->shape, step->kind == STEP_FORWARD ? virtual_stage - 1 : virtual_stage + 1,
-                     &holder, &chunk);
+        uint32_t virtual_stage = order_virtual_stage(bare->order, bare->shape, stage, step->chunk);
+        uint32_t chunk = bare->held_as[step->kind == STEP_FORWARD ? virtual_stage - 1 : virtual_stage + 1];
         if (done[(size_t)chunk * bare->shape->micro_batches + step->micro_batch] == SCHED_NONE) {
             return error_set(error, STATUS_BAD_SCHEDULE,
                              "order %s, stage %u: chunk %u of micro-batch %u comes before what it needs from chunk %u",

@@ -34,6 +34,12 @@ struct stage_state {
     uint32_t held;
 };
 
+/* What a stage would do next, and when. */
+struct choice {
+    double at;
+    uint32_t kind;
+};
+
 struct play {
     const struct order_auto_request *r;
     const struct rule *rule;
@@ -41,6 +47,9 @@ struct play {
     double *arrivals[2]; /* [stages * micro_batches]: when the input of F, of B is there; INFINITY: not yet known */
     struct order_step **steps;
     uint32_t *counts;
+    uint32_t leaves;        /* a power of two, at least 2 and `stages` */
+    struct choice *choices; /* [leaves] */
+    uint32_t *first; /* [2 * leaves]: tree over them, its root at 1: the stage below each node that begins first */
 };
 
 static double time_of(const struct order_auto_request *r, uint32_t stage, uint32_t kind)
@@ -141,7 +150,43 @@ static double choose(const struct play *p, uint32_t stage, uint32_t *kind)
     return first;
 }
 
-/* Always the stage whose next step begins first: what it knows by then is all there is to know. */
+/* The stage below the node that begins first; of equals the last. */
+static void settle(struct play *p, uint32_t node)
+{
+    uint32_t left = p->first[2 * node], right = p->first[2 * node + 1];
+    p->first[node] = p->choices[left].at < p->choices[right].at ? left : right;
+}
+
+static void consider(struct play *p, uint32_t stage)
+{
+    struct choice *own = &p->choices[stage];
+    own->kind = 0;
+    own->at = p->counts[stage] < kinds(p->r) * p->r->micro_batches ? choose(p, stage, &own->kind) : (double)INFINITY;
+}
+
+static void consider_again(struct play *p, uint32_t stage)
+{
+    consider(p, stage);
+    for (uint32_t node = (p->leaves + stage) / 2; node > 0; node /= 2) {
+        settle(p, node);
+    }
+}
+
+static void consider_all(struct play *p)
+{
+    for (uint32_t leaf = 0; leaf < p->leaves; leaf++) {
+        p->first[p->leaves + leaf] = leaf;
+        p->choices[leaf].at = (double)INFINITY; /* those behind the last stage never begin */
+    }
+    for (uint32_t s = 0; s < p->r->stages; s++) {
+        consider(p, s);
+    }
+    for (uint32_t node = p->leaves - 1; node > 0; node--) {
+        settle(p, node);
+    }
+}
+
+/* Always the stage whose next step begins first: what it knows by then is all there is to know. A step changes what its own stage and the two beside it would do. */
 static void play(struct play *p)
 {
     const struct order_auto_request *r = p->r;
@@ -152,20 +197,15 @@ static void play(struct play *p)
     }
     memset(p->stages, 0, r->stages * sizeof *p->stages);
     memset(p->counts, 0, r->stages * sizeof *p->counts);
+    consider_all(p);
     for (size_t step = 0; step < cells * kinds(r); step++) {
-        uint32_t best_stage = 0, best_kind = 0;
-        double best = (double)INFINITY;
-        for (uint32_t s = r->stages; s-- > 0;) {
-            uint32_t kind = 0;
-            double at = p->counts[s] < kinds(r) * r->micro_batches ? choose(p, s, &kind) : (double)INFINITY;
-            if (at < best) {
-                best = at;
-                best_stage = s;
-                best_kind = kind;
-            }
+        uint32_t stage = p->first[1];
+        struct choice best = p->choices[stage];
+        CHECK(!isinf(best.at));
+        run_step(p, stage, best.kind, best.at);
+        for (uint32_t s = stage > 0 ? stage - 1 : 0; s <= stage + 1 && s < r->stages; s++) {
+            consider_again(p, s);
         }
-        CHECK(!isinf(best));
-        run_step(p, best_stage, best_kind, best);
     }
 }
 
@@ -274,11 +314,20 @@ static double end_of(const struct play *p)
 
 static enum status check_request(const struct order_auto_request *r, struct error *error)
 {
+    static const char *const WHAT[STEP_KIND_COUNT] = { "forward", "backward", "weight gradient" };
+    if ((uint64_t)r->stages * r->micro_batches > ORDER_AUTO_PASSES_MAX) {
+        return error_set(error, STATUS_LIMIT,
+                         "%u stages x %u micro-batches: the scheduler takes up to %d passes, so %d micro-batches here; "
+                         "a registered order takes more",
+                         r->stages, r->micro_batches, ORDER_AUTO_PASSES_MAX, ORDER_AUTO_PASSES_MAX / (int)r->stages);
+    }
     for (uint32_t s = 0; s < r->stages; s++) {
         for (uint32_t kind = 0; kind < kinds(r); kind++) {
             double time = time_of(r, s, kind);
             if (!(time > 0) || isinf(time)) {
-                return error_set(error, STATUS_BAD_INPUT, "stage %u: a time of %g: must be positive", s, time);
+                return error_set(error, STATUS_BAD_INPUT,
+                                 "stage %u: a %s that takes %g: the scheduler needs times above 0", s, WHAT[kind],
+                                 time);
             }
         }
         if (r->limits != NULL && !(r->limits[s] >= 1)) {
@@ -301,8 +350,14 @@ static enum status allocate(struct order_table *t, struct play *p, struct error 
     p->stages = arena_array(&t->arena, struct stage_state, r->stages);
     p->arrivals[0] = arena_array(&t->arena, double, cells);
     p->arrivals[1] = arena_array(&t->arena, double, cells);
+    for (p->leaves = 2; p->leaves < r->stages;) {
+        p->leaves *= 2;
+    }
+    p->choices = arena_array(&t->arena, struct choice, p->leaves);
+    p->first = arena_array(&t->arena, uint32_t, 2 * (size_t)p->leaves);
     bool good = t->steps != NULL && t->counts != NULL && t->placement != NULL && p->steps != NULL &&
-                p->counts != NULL && p->stages != NULL && p->arrivals[0] != NULL && p->arrivals[1] != NULL;
+                p->counts != NULL && p->stages != NULL && p->arrivals[0] != NULL && p->arrivals[1] != NULL &&
+                p->choices != NULL && p->first != NULL;
     for (uint32_t s = 0; good && s < r->stages; s++) {
         t->placement[s] = s;
         t->steps[s] = arena_array(&t->arena, struct order_step, (size_t)r->micro_batches * kinds(r));

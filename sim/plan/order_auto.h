@@ -8,6 +8,8 @@
 
 #include "sim/plan/order_table.h"
 
+#define ORDER_AUTO_PASSES_MAX (1 << 20) /* stages * micro_batches */
+
 struct order_auto_request {
     uint32_t stages, micro_batches;
     /* [stages], > 0, any unit. `weight` NULL: `backward` is whole, and activations are freed by it. */
@@ -21,7 +23,7 @@ struct order_auto_result {
     const char *rule;             /* which candidate won */
 };
 
-/* The caller frees `table` (order_table_free). STATUS_BAD_INPUT: a limit below 1, times that are not positive. O(rules * passes * stages). */
+/* The caller frees `table` (order_table_free). STATUS_BAD_INPUT: a limit below 1, times that are not positive; STATUS_LIMIT. O(rules * passes * log stages). */
 enum status order_auto(const struct order_auto_request *request, struct order_table *table,
                        struct order_auto_result *result, struct error *error);
 

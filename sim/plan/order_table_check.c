@@ -7,9 +7,12 @@
 
 struct runner {
     const struct order_table *t;
-    uint32_t *done;             /* [virtual stages * micro-batches]: kinds that have run: 0, F, F and B */
-    uint32_t *next;             /* [stages] */
-    uint32_t *holders;          /* [virtual stages] */
+    uint32_t *done;    /* [virtual stages * micro-batches]: kinds that have run: 0, F, F and B */
+    uint32_t *next;    /* [stages] */
+    uint32_t *holders; /* [virtual stages] */
+    uint32_t *awake;   /* [stages]: those whose turn it may be, awake_count of them */
+    bool *listed;      /* [stages]: whether it stands there */
+    uint32_t awake_count;
     struct order_step *changed; /* [most steps of a stage]: a mend being tried */
     const char *file;
     struct error *error;
@@ -31,25 +34,48 @@ static bool waits_for(const struct runner *r, uint32_t stage, const struct order
     return false;
 }
 
-/* Runs all that can run. Returns a stage that is stuck, or `stages`: all have ended. */
+/* Put a stage whose turn it may be on the list; at most once. */
+static void wake(struct runner *r, uint32_t stage)
+{
+    if (!r->listed[stage]) {
+        r->listed[stage] = true;
+        r->awake[r->awake_count++] = stage;
+    }
+}
+
+/* Runs the stage until it waits, and wakes those that waited for what it did. */
+static void run_stage(struct runner *r, uint32_t stage)
+{
+    const struct order_table *t = r->t;
+    uint32_t last = t->stages * t->virtual_stages - 1, v;
+    while (r->next[stage] < t->counts[stage] && !waits_for(r, stage, &t->steps[stage][r->next[stage]], &v)) {
+        const struct order_step *step = &t->steps[stage][r->next[stage]++];
+        uint32_t own = t->placement[stage * t->virtual_stages + step->chunk];
+        if (step->kind == STEP_BACKWARD_WEIGHT) {
+            continue;
+        }
+        r->done[(size_t)own * t->micro_batches + step->micro_batch] = step->kind + 1u;
+        if (step->kind == STEP_FORWARD && own < last) {
+            wake(r, r->holders[own + 1]);
+        } else if (step->kind == STEP_BACKWARD && own > 0) {
+            wake(r, r->holders[own - 1]);
+        }
+    }
+}
+
+/* Runs all that can run, O(steps). Returns a stage that is stuck, or `stages`: all have ended. */
 static uint32_t play(struct runner *r)
 {
     const struct order_table *t = r->t;
     memset(r->done, 0, (size_t)t->stages * t->virtual_stages * t->micro_batches * sizeof *r->done);
     memset(r->next, 0, t->stages * sizeof *r->next);
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (uint32_t s = 0; s < t->stages; s++) {
-            uint32_t v;
-            while (r->next[s] < t->counts[s] && !waits_for(r, s, &t->steps[s][r->next[s]], &v)) {
-                const struct order_step *step = &t->steps[s][r->next[s]++];
-                uint32_t own = t->placement[s * t->virtual_stages + step->chunk];
-                if (step->kind != STEP_BACKWARD_WEIGHT) {
-                    r->done[(size_t)own * t->micro_batches + step->micro_batch] = step->kind + 1u;
-                }
-                moved = true;
-            }
-        }
+    for (uint32_t s = t->stages; s-- > 0;) {
+        wake(r, s);
+    }
+    while (r->awake_count > 0) {
+        uint32_t stage = r->awake[--r->awake_count];
+        r->listed[stage] = false;
+        run_stage(r, stage);
     }
     for (uint32_t s = 0; s < t->stages; s++) {
         if (r->next[s] < t->counts[s]) {
@@ -244,11 +270,14 @@ enum status order_table_check(const struct order_table *table, const char *file,
                         .done = arena_array(&arena, uint32_t, (size_t)all * table->micro_batches),
                         .next = arena_array(&arena, uint32_t, table->stages),
                         .holders = arena_array(&arena, uint32_t, all),
+                        .awake = arena_array(&arena, uint32_t, table->stages),
+                        .listed = arena_array(&arena, bool, table->stages),
                         .changed = arena_array(&arena, struct order_step, most),
                         .file = file,
                         .error = error };
     enum status status = STATUS_OK;
-    if (r.done != NULL && r.next != NULL && r.holders != NULL && r.changed != NULL) {
+    if (r.done != NULL && r.next != NULL && r.holders != NULL && r.changed != NULL && r.awake != NULL &&
+        r.listed != NULL) {
         for (uint32_t i = 0; i < all; i++) {
             r.holders[table->placement[i]] = i / table->virtual_stages;
         }

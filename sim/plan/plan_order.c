@@ -257,6 +257,12 @@ enum status plan_order_check_size(const struct plan *plan, struct error *error)
     if (t == NULL) {
         return STATUS_OK;
     }
+    if (plan->pipeline != t->stages && strcmp(plan->order, "auto") == 0) {
+        return REFUSE(error, "$.parallel.pipeline",
+                      "the plan has %" PRId64 " stages, but pipeline_order \"auto\" made its steps for the scenario's "
+                      "%u: set parallel.pipeline to %" PRId64 ", or take a registered order",
+                      plan->pipeline, t->stages, plan->pipeline);
+    }
     if (plan->pipeline != t->stages) {
         return REFUSE(error, "$.parallel.pipeline",
                       "pipeline is %" PRId64 ": the steps of pipeline_order \"%s\" are for %u stages, a line each",

@@ -75,6 +75,10 @@ refuses '2 numbers for 4 stages: give one for all, or one each' "$order={\"name\
 refuses 'unknown key "limit".*did you mean "limits"' "$order={\"name\":\"auto\",\"limit\":2}"
 refuses 'stage_layers\[1\]: stage 1 has 0 layers: every stage needs at least 1' $order=auto 'plan.stage_layers=[16,0,0,0]'
 refuses 'or your own steps: file, steps, auto' $order=zb-x
+run 1 pipeline --order zb-h1 --stages 4 --microbatches 8 --parameters limit=2
+complains 'unknown key "limit"; no keys are known here'
+run 1 plan "$s" --planner mpress --set $order=auto --set parallel.pipeline=2 --quiet
+complains 'the plan has 4 stages, but pipeline_order "auto" made its steps for the scenario.s 2: set parallel.pipeline to 4'
 
 # ---- what goes with what ----
 refuses 'zero_stage is 1: pipeline_order "pipedream" .* allowed is 0' $order=pipedream parallel.zero_stage=1

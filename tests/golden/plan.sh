@@ -273,6 +273,14 @@ run 1 plan --profile "$folder/vgg16.json" --workers 4.5 --bandwidth 1
 complains 'not a whole number from 1 to 4096'
 run 1 plan --planner galvatron --profile "$folder/vgg16.json" --workers 4 --bandwidth 1
 complains "profiles are for the planners pipedream and dapple"
+run 1 plan --profile "$folder/vgg16.json" --workers 4 --bandwidth 1 --microbatches 8
+complains "planner pipedream has no step"
+for half in "--budget-gib 1" "--variant memory_test=true" "--planner dapple --microbatches 8 --budget-gib 1"; do
+    run 1 plan --profile "$folder/vgg16.json" --workers 4 --bandwidth 1 $half
+    complains "only the memory test of planner pipedream looks at it"
+done
+run 1 plan --profile "$folder/vgg16.json" --workers 4 --bandwidth 1 --variant memory_test=true --budget-gib 1,2
+complains "2 budgets: with --profile one is allowed"
 run 1 plan --profile "$s" --workers 4 --bandwidth 1
 complains "this is a scenario"
 run 1 plan "$s" --profile "$folder/vgg16.json" --workers 4 --bandwidth 1
