@@ -156,6 +156,24 @@ static void test_rank_by_hand(void)
     question_free(&q);
 }
 
+/* Rows that cost the same stay in the question's order, and say so. */
+static void test_tie(void)
+{
+    static const char text[] = "{\"model\":\"gpt2\",\"training\":{\"global_batch\":8},\"tokens\":1e9,\"machines\":["
+                               "{\"name\":\"a\",\"machine\":\"toy-2gpu\"},"
+                               "{\"name\":\"b\",\"machine\":\"toy-2gpu\",\"usd_per_gpu_hour\":99},"
+                               "{\"name\":\"c\",\"machine\":\"toy-2gpu\",\"usd_per_gpu_hour\":99},"
+                               "{\"name\":\"d\",\"machine\":\"toy-2gpu\"}]}";
+    struct question q;
+    struct buy_answer answer;
+    load(&q, text);
+    fill(&answer, &q);
+    EXPECT(row_of(&answer, "a", NULL) == &answer.rows[0] && row_of(&answer, "d", NULL) == &answer.rows[1]);
+    EXPECT_TEXT(answer.rows[1].reason, "costs and takes as much as number 1, which the question has first");
+    buy_free(&answer);
+    question_free(&q);
+}
+
 /* The question with the change made to it. */
 static void apply(struct question *q, struct buy_answer *answer, const char *label, enum buy_change_kind kind,
                   double then)
@@ -445,6 +463,6 @@ static void test_refused(void)
     printf("%zu questions refused\n", sizeof CASES / sizeof CASES[0]);
 }
 
-TEST_MAIN(TEST(test_break_even_by_hand), TEST(test_break_even_against_grid), TEST(test_rank_by_hand),
+TEST_MAIN(TEST(test_break_even_by_hand), TEST(test_break_even_against_grid), TEST(test_rank_by_hand), TEST(test_tie),
           TEST(test_changes_hold), TEST(test_verdicts), TEST(test_whole_way), TEST(test_interrupted),
           TEST(test_refused))

@@ -116,6 +116,8 @@ static void test_refused(void)
           "none of 3 combinations meets all 2 conditions" },
         { SWEEP("{\"path\":\"nodes\",\"values\":[1]},{\"path\":\"nodes\",\"name\":\"n\",\"values\":[1]}", ""),
           "two axes set \"nodes\"" },
+        { SWEEP("{\"path\":\"parallel.tensor\",\"values\":[1,2]},{\"path\":\"parallel\",\"values\":[{}]}", ""),
+          "also of \"parallel.tensor\", which an axis before it sets" },
         { SWEEP("{\"path\":\"nodes\",\"values\":[1]},{\"name\":\"Nodes\",\"values\":[1]}", ""), "two axes are called" },
         { SWEEP("{\"path\":\"nodes\",\"values\":[1]}", "\"nods == 1\""), "did you mean \"nodes\"" },
         { SWEEP("{\"path\":\"nodes\",\"values\":[1]}", "\"nodes\""), "must be true or false" },

@@ -236,6 +236,9 @@ static void reason_of_meeting(const struct buy_answer *answer, struct buy_row *r
         (void)snprintf(row->reason, sizeof row->reason, "%s of %u that meet%s the need",
                        q->goal == GOAL_COST ? "the cheapest" : "the fastest", answer->meeting,
                        answer->meeting == 1 ? "s" : "");
+    } else if (row->usd == first->usd && row->money.days == first->money.days) {
+        (void)snprintf(row->reason, sizeof row->reason,
+                       "costs and takes as much as number 1, which the question has first");
     } else if (q->goal == GOAL_TIME) {
         (void)snprintf(row->reason, sizeof row->reason, "takes %.3g times as long as number 1",
                        row->money.days / first->money.days);

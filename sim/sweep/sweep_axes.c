@@ -126,12 +126,23 @@ static enum status check_name(const struct sweep *sweep, const struct json *at, 
     return STATUS_OK;
 }
 
-/* One path must not be set twice. */
+/* One path must not be set twice, nor as part of an object that a later axis puts in its place: its values would stand beside results that never had them. */
 static enum status check_path(const struct sweep *sweep, const struct json *at, const char *path, struct error *error)
 {
+    size_t length = strlen(path);
     for (uint32_t i = 0; i < sweep->axis_count; i++) {
-        if (sweep->axes[i].path != NULL && strcmp(sweep->axes[i].path, path) == 0) {
+        const char *before = sweep->axes[i].path;
+        if (before == NULL || strncmp(before, path, length) != 0) {
+            continue;
+        }
+        if (before[length] == '\0') {
             return json_error(at, error, "two axes set \"%.100s\"", path);
+        }
+        if (before[length] == '.') {
+            return json_error(at, error,
+                              "\"%.100s\" takes the place of all that it holds, also of \"%.100s\", which an axis "
+                              "before it sets: put that axis after this one",
+                              path, before);
         }
     }
     return STATUS_OK;

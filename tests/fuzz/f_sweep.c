@@ -1,11 +1,7 @@
-/* Fuzz the sweep loader and the database reader: valid sweeps with pieces exchanged and bytes changed, and a valid database file with bytes changed. What loads must walk exactly as many points as
+/* Fuzz the sweep loader: valid sweeps with pieces exchanged and bytes changed. What loads must walk exactly as many points as
  * it counted, and the first of them must make a scenario text that can be hashed; what is refused says why. Nothing may crash (run under ASan and UBSan). */
-#include <unistd.h>
-
-#include "sim/base/file.h"
 #include "sim/base/json_write.h"
 #include "sim/sweep/sweep.h"
-#include "sim/sweep/sweep_query.h"
 #include "sim/sweep/sweep_scenario.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -106,85 +102,15 @@ static void loader_round(uint64_t *state)
     sweep_free(&sweep);
 }
 
-static void make_database(const char *file)
-{
-    struct sweep sweep;
-    struct sweep_database *database;
-    struct error error = { 0 };
-    struct sweep_row row;
-    int64_t id = 0;
-    memset(&row, 0, sizeof row);
-    EXPECT_INT(sweep_parse(&sweep, seed_text, "f.json", &error), STATUS_OK);
-    EXPECT_INT(sweep_database_open(&database, file, "fuzz", &error), STATUS_OK);
-    EXPECT_INT(sweep_database_enter(database, &sweep, &id, &error), STATUS_OK);
-    for (uint64_t i = 0; i < 20; i++) {
-        char hash[24];
-        snprintf(hash, sizeof hash, "%" PRIu64, i);
-        row.has[FIGURE_step_time_s] = true;
-        row.figures[FIGURE_step_time_s] = (double)i;
-        EXPECT_INT(sweep_database_put_row(database, hash, "{}", &row, &error), STATUS_OK);
-        EXPECT_INT(sweep_database_put_point(database, id, i, hash, "{\"tensor\":1}", &error), STATUS_OK);
-    }
-    sweep_database_close(database);
-    sweep_free(&sweep);
-}
-
-static char *good;
-static size_t good_bytes;
-
-static void database_round(uint64_t *state)
-{
-    char file[64];
-    struct error error = { 0 };
-    struct sweep_database *database;
-    snprintf(file, sizeof file, "/tmp/f_sweep_%d.db", (int)getpid());
-    char *bytes = malloc(good_bytes);
-    if (bytes == NULL) {
-        return;
-    }
-    memcpy(bytes, good, good_bytes);
-    for (uint64_t n = 1 + test_below(state, 8); n-- > 0;) {
-        size_t reach = test_below(state, 2) == 0 ? 200 : good_bytes;
-        bytes[test_below(state, reach)] = (char)test_below(state, 256);
-    }
-    size_t kept = test_below(state, 4) == 0 ? test_below(state, good_bytes) : good_bytes;
-    EXPECT_INT(file_write(file, bytes, kept, &error), STATUS_OK);
-    free(bytes);
-    if (sweep_database_open_to_read(&database, file, "fuzz", &error) == STATUS_OK) {
-        struct strbuf out = { 0 }, notes = { 0 };
-        uint64_t rows;
-        const struct sweep_query query = { .top = 5,
-                                           .pareto = "step_time_s",
-                                           .format = (enum sweep_format)test_below(state, 3) };
-        if (sweep_query_print(database, &query, &out, &rows, &notes, &error) != STATUS_OK) {
-            EXPECT(error.message[0] != '\0');
-        }
-        strbuf_free(&out);
-        strbuf_free(&notes);
-        sweep_database_close(database);
-    } else {
-        EXPECT(error.message[0] != '\0');
-    }
-    (void)unlink(file);
-}
-
 static void round_of(uint64_t seed)
 {
     uint64_t state = seed;
     for (int i = 0; i < 20 && test_failures == 0; i++) {
         loader_round(&state);
     }
-    database_round(&state);
 }
 
 int main(int argc, char **argv)
 {
-    char file[64];
-    struct error error = { 0 };
-    snprintf(file, sizeof file, "/tmp/f_sweep_%d.db", (int)getpid());
-    make_database(file);
-    EXPECT_INT(file_read(file, 1 << 24, &good, &good_bytes, &error), STATUS_OK);
-    int code = test_failures == 0 ? fuzz_run(round_of, argc, argv) : 1;
-    free(good);
-    return code;
+    return fuzz_run(round_of, argc, argv);
 }
