@@ -196,7 +196,7 @@ static void choice_legend(const struct planner_result *result, struct strbuf *ou
         out, "\n  split: pipeline-tensor-data, c recomputed, s selectively, f ZeRO-3, * tensor on consecutive GPUs; "
              "micro-batch: samples of a GPU\n  at a time (from-to where layers or stages differ), count: how many a "
              "step; chunks: of a GPU's layers; seq.: sequence parallel;\n  batch: samples a step; est.: by the cost "
-             "model; GiB: the peak of the fullest GPU\n");
+             "model; GiB: the peak of the fullest GPU;\n  of mpress: h activations to the host, d to other devices\n");
     if (result->front_count > 1) {
         strbuf_append(out, "  front: slower, but with less memory than all above it\n");
     }
