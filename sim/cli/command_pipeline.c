@@ -16,16 +16,22 @@ static enum exit_code run(int argc, char **argv);
 
 const struct cli_command command_pipeline = {
     .name = "pipeline",
-    .usage = "--order NAME --stages P --microbatches M [--forward TF] [--backward TB] [flags]",
+    .usage = "--order NAME|auto | --compare A,B,C  --stages P --microbatches M [--forward TF] [--backward TB] [flags]\n"
+             "       memwall pipeline --schedule-file FILE [flags]",
     .summary = "run a bare pipeline order in abstract time units: bubbles, activations, a picture",
-    .help = "Times are a device's whole share of one micro-batch; chunks divide them equally. --backward is the whole "
-            "backward,\nor its input-gradient part when --weight-grad is given. Peak activations count whole shares.\n"
-            "Peaks count micro-batches in flight, recomputed or not.\n"
-            "A schedule file has one line a stage: F3 is the forward of micro-batch 3, B3 its backward, W3 its weight "
-            "part if\nbackwards are split, F3.5 names virtual stage 5 where devices hold several; # begins a comment.\n"
-            "Small pipelines are drawn: one row a stage, time to the right; F3 is the forward of micro-batch 3, B its "
-            "backward,\nW its weight gradient, R its recomputation, \"F3.5\" the forward of micro-batch 3 through "
-            "virtual stage 5.\n",
+    .help =
+        "Times are a device's whole share of one micro-batch, in any unit; chunks divide them equally. --backward is "
+        "the whole\nbackward, or its input-gradient part when --weight-grad is given; without that, orders that split "
+        "backwards (W split\nin memwall list orders) cut it into halves, and auto does not split it.\n"
+        "An activation, in peaks and in --limit, is what a device keeps of one micro-batch. Peaks count micro-batches "
+        "in\nflight, recomputed or not.\n"
+        "A schedule file has one line a stage: F3 is the forward of micro-batch 3, B3 its backward, W3 its weight "
+        "part if\nbackwards are split, F3.5 names virtual stage 5 where devices hold several; # begins a comment. "
+        "Stages and "
+        "micro-batches\ncount from 0, the positions of steps on a line, in messages, from 1.\n"
+        "Small pipelines are drawn: one row a stage, time to the right; F3 is the forward of micro-batch 3, B its "
+        "backward,\nW its weight gradient, R its recomputation, \"F3.5\" the forward of micro-batch 3 through "
+        "virtual stage 5.\n",
     .positional_min = 0,
     .positional_max = 0,
     .run = run,
@@ -267,6 +273,10 @@ static bool schedule(struct arguments *a, struct pipeline_run *run)
     }
     double *forward = spread(r->stage_forward, r->forward, p), *backward = spread(r->stage_backward, r->backward, p),
            *weight = spread(r->stage_weight, r->weight_gradient, p), *limits = spread(a->stage_times[3], limit, p);
+    for (uint32_t s = 0; forward != NULL && backward != NULL && r->recompute == BARE_RECOMPUTE_LAZY && s < p; s++) {
+        backward[s] +=
+            r->last_stage_keeps && s == p - 1 ? 0 : forward[s]; /* one after the other, as a longer backward */
+    }
     const struct order_auto_request request = {
         .stages = p,
         .micro_batches = r->order_request.micro_batches,
@@ -455,6 +465,10 @@ static bool has_all(const struct arguments *a)
                                     : "allowed are deal and cut");
         return false;
     }
+    if (a->virtual_stages != NULL && a->order != NULL && strcmp(a->order, "auto") == 0) {
+        fprintf(stderr, "memwall pipeline: --virtual: auto gives each device one chunk: leave it out\n");
+        return false;
+    }
     if (a->limit != NULL && (a->order == NULL || strcmp(a->order, "auto") != 0) &&
         (a->compare == NULL || strstr(a->compare, "auto") == NULL)) {
         fprintf(stderr, "memwall pipeline: --limit is for --order auto: hand-made orders keep what they keep\n");
@@ -472,13 +486,14 @@ static enum exit_code run(int argc, char **argv)
         { "order", "NAME",
           "pipeline order (memwall list orders), or auto: a scheduler makes one from the times and --limit", &a.order },
         { "schedule-file", "FILE", "your own order: one line a stage, like F0 F1 B0 B1; see --help", &a.file },
-        { "limit", "N", "most activations a stage may keep, for --order auto; or a list", &a.limit },
+        { "limit", "N", "most activations a stage may keep, for --order auto; or a list (default: no limit)",
+          &a.limit },
         { "compare", "A,B,C", "several orders under each other, instead of --order", &a.compare },
         { "stages", "P", "pipeline stages", &a.stages },
         { "microbatches", "M", "micro-batches of the step", &a.micro_batches },
         { "forward", "TF", "time of a forward (default 1); a list like 1,2,1 gives each stage its own", &a.forward },
         { "backward", "TB", "time of a backward, or of its input-gradient part (default 2); or a list", &a.backward },
-        { "weight-grad", "TW", "time of the weight-gradient part; or a list", &a.weight },
+        { "weight-grad", "TW", "time of the weight-gradient part (default: in --backward); or a list", &a.weight },
         { "recompute", "WHEN",
           "repeat the forward before each backward: none, lazy (when the gradient is there), eager", &a.recompute },
         { "keep-last", NULL, "no recomputation on the last stage", &a.keep_last },

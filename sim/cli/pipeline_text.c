@@ -155,6 +155,14 @@ void pipeline_text(const struct pipeline_run *run, struct strbuf *out)
     print_grid(request, &run->schedule, &run->timeline, result, out);
 }
 
+/* Chimera and DualPipe: a device holds stages of both copies, so that its weights are twice those of others. */
+static void put_copies(const struct bare_pipeline_request *request, struct strbuf *out)
+{
+    if (order_copies(request->order) > 1) {
+        strbuf_printf(out, ", of each of %u copies of the model", order_copies(request->order));
+    }
+}
+
 void pipeline_text_table(const struct pipeline_run *runs, uint32_t count, struct strbuf *out)
 {
     strbuf_append(out, "order            makespan  span bubble  idle %  most activations  weight versions\n");
@@ -167,8 +175,10 @@ void pipeline_text_table(const struct pipeline_run *runs, uint32_t count, struct
             peak = fmax(peak, r->stages[s].peak_activations);
             versions = r->stages[s].weight_versions > versions ? r->stages[s].weight_versions : versions;
         }
-        strbuf_printf(out, "%-15s %9.6g  %11.6g  %6.2f  %16.4g  %15u\n", runs[i].request.order->name, r->makespan,
+        strbuf_printf(out, "%-15s %9.6g  %11.6g  %6.2f  %16.4g  %15u", runs[i].request.order->name, r->makespan,
                       r->span_bubble, 100 * (1 - work / r->makespan), peak, versions);
+        put_copies(&runs[i].request, out);
+        strbuf_char(out, '\n');
     }
     strbuf_char(out, '\n');
 }
