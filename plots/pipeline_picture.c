@@ -169,10 +169,10 @@ static void draw_title(const struct picture *p, const struct pipeline_panel *pan
         work += panel->result->stages[s].work / panel->result->stage_count;
     }
     svg_text(p->out, LEFT, y + 14, "start", " font-size=\"15\" font-weight=\"bold\"", panel->request->order->name);
-    strbuf_printf(&words,
-                  "%u stages, %u micro-batches: makespan %.6g, idle %.3g %% of it, at most %.4g activations a stage",
+    strbuf_printf(&words, "%u stages, %u micro-batches: makespan %.6g, idle %.3g %% of it, at most %.4g %s a stage",
                   shape->stages, shape->micro_batches, panel->result->makespan,
-                  100 * (1 - work / panel->result->makespan), peak_of(panel));
+                  100 * (1 - work / panel->result->makespan), peak_of(panel),
+                  panel->request->recompute != BARE_KEEP ? "micro-batches in flight" : "activations");
     bare_pipeline_replicas_words(panel->request, &words);
     p->out->failed = p->out->failed || words.failed;
     svg_text(p->out, LEFT, y + 31, "start", " fill=\"#444444\"", words.text != NULL ? words.text : "");
@@ -194,11 +194,14 @@ static enum status draw_panel(const struct picture *p, const struct pipeline_pan
     draw_idle(p, panel, rows);
     draw_boxes(p, panel, rows);
     draw_end(p, panel, rows, axis);
-    svg_text(p->out, LEFT, held - 8, "start", " fill=\"#8a3f68\"",
-             panel->request->cut_replicas != NULL
-                 ? "activations kept by each stage, in whole micro-batches (a replica has its slice of each); at the "
-                   "left the most"
-                 : "activations kept by each stage, in micro-batches; at the left the most");
+    svg_text(
+        p->out, LEFT, held - 8, "start", " fill=\"#8a3f68\"",
+        panel->request->recompute != BARE_KEEP
+            ? "micro-batches in flight on each stage, of which it keeps what is not recomputed; at the left the most"
+        : panel->request->cut_replicas != NULL
+            ? "activations kept by each stage, in whole micro-batches (a replica has its slice of each); at the "
+              "left the most"
+            : "activations kept by each stage, in micro-batches; at the left the most");
     return draw_held(p, panel, held, peak_of(panel), error);
 }
 

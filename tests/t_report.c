@@ -100,6 +100,13 @@ static void test_recomputation_is_told_apart(void)
     free(run);
 }
 
+static void test_executed_words(void)
+{
+    EXPECT_PART(result_executed_words(1, 1.3), "with recomputation");
+    EXPECT_PART(result_executed_words(1, 0.9), "masked half");
+    EXPECT(strstr(result_executed_words(1, 1), "recomputation") == NULL);
+}
+
 static void test_traffic_by_class_sums_to_bytes(void)
 {
     for (uint32_t k = 0; k < SCENARIO_COUNT; k++) {
@@ -627,7 +634,7 @@ static void test_measured_timelines(void)
 }
 
 TEST_MAIN(TEST(test_measured_timelines), TEST(test_exposed_times_sum_to_the_step),
-          TEST(test_recomputation_is_told_apart), TEST(test_stretched_passes),
+          TEST(test_recomputation_is_told_apart), TEST(test_executed_words), TEST(test_stretched_passes),
           TEST(test_traffic_by_class_sums_to_bytes), TEST(test_causes_of_a_bare_pipeline),
           TEST(test_link_series_hold_the_bytes), TEST(test_result_json), TEST(test_csv), TEST(test_rank_filter),
           TEST(test_files), TEST(test_explain), TEST(test_text_table), TEST(test_merged_collectives_leave_links_idle),

@@ -8,31 +8,36 @@
 #include "sim/base/check.h"
 #include "sim/base/file.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/pipeline_text.h"
 #include "sim/exec.h"
-#include "sim/plan/bare_pipeline.h"
-#include "sim/plan/order_auto.h"
 #include "strategies/registry.h"
 
 static enum exit_code run(int argc, char **argv);
 
 const struct cli_command command_pipeline = {
     .name = "pipeline",
-    .usage = "--order NAME --stages P --microbatches M [--forward TF] [--backward TB] [flags]",
+    .usage = "--order NAME|auto | --compare A,B,C  --stages P --microbatches M [--forward TF] [--backward TB] [flags]\n"
+             "       memwall pipeline --schedule-file FILE [flags]",
     .summary = "run a bare pipeline order in abstract time units: bubbles, activations, a picture",
-    .help = "Times are a device's whole share of one micro-batch; chunks divide them equally. --backward is the whole "
-            "backward,\nor its input-gradient part when --weight-grad is given. Peak activations count whole shares.\n"
-            "Peaks count micro-batches in flight, recomputed or not.\n"
-            "A schedule file has one line a stage: F3 is the forward of micro-batch 3, B3 its backward, W3 its weight "
-            "part if\nbackwards are split, F3.5 names virtual stage 5 where devices hold several; # begins a comment.\n"
-            "Small pipelines are drawn: one row a stage, time to the right; F3 is the forward of micro-batch 3, B its "
-            "backward,\nW its weight gradient, R its recomputation, \"F3.5\" the forward of micro-batch 3 through "
-            "virtual stage 5.\n",
+    .help =
+        "Times are a device's whole share of one micro-batch, in any unit; chunks divide them equally. --backward is "
+        "the whole\nbackward, or its input-gradient part when --weight-grad is given; without that, orders that split "
+        "backwards (W split\nin memwall list orders) cut it into halves, and auto does not split it.\n"
+        "An activation, in peaks and in --limit, is what a device keeps of one micro-batch. Peaks count micro-batches "
+        "in\nflight, recomputed or not.\n"
+        "A schedule file has one line a stage: F3 is the forward of micro-batch 3, B3 its backward, W3 its weight "
+        "part if\nbackwards are split, F3.5 names virtual stage 5 where devices hold several; # begins a comment. "
+        "Stages and "
+        "micro-batches\ncount from 0, the positions of steps on a line, in messages, from 1.\n"
+        "Small pipelines are drawn: one row a stage, time to the right; F3 is the forward of micro-batch 3, B its "
+        "backward,\nW its weight gradient, R its recomputation, \"F3.5\" the forward of micro-batch 3 through "
+        "virtual stage 5.\n",
     .positional_min = 0,
     .positional_max = 0,
     .run = run,
 };
 
-enum { GRID_WIDTH_MAX = 160, GRID_COLUMNS_MAX = 4096, CELL_BYTES = 24, SCHEDULE_BYTES_MAX = 64 << 20 };
+enum { SCHEDULE_BYTES_MAX = 64 << 20 };
 
 struct arguments {
     const char *order, *compare, *stages, *micro_batches, *forward, *backward, *weight, *hop, *virtual_stages,
@@ -40,153 +45,6 @@ struct arguments {
     uint32_t *replica_counts; /* of --replicas */
     double *stage_times[4];   /* of --forward, --backward, --weight-grad, --limit when they list stages; else NULL */
 };
-
-/* ---- the picture ---- */
-
-/* The longest time that divides every start and end: the width of a column. 0: none that is wide enough. */
-static int64_t grid_step(const struct schedule *s, const struct timeline *timeline)
-{
-    int64_t step = 0;
-    for (uint32_t i = 0; i < s->op_count; i++) {
-        if (s->ops[i].opcode != OP_DELAY) {
-            continue;
-        }
-        const int64_t times[] = { timeline->ops[i].start_ps, timeline->ops[i].end_ps };
-        for (int k = 0; k < 2; k++) {
-            int64_t a = step, b = times[k];
-            while (b != 0) {
-                int64_t rest = a % b;
-                a = b;
-                b = rest;
-            }
-            step = a;
-        }
-    }
-    return step > 0 && timeline->end_ps / step <= GRID_COLUMNS_MAX ? step : 0;
-}
-
-static void cell_text(const struct bare_pipeline_request *request, const struct schedule *s, uint32_t op,
-                      char text[CELL_BYTES])
-{
-    const struct sched_op *o = &s->ops[op];
-    if (o->phase == PHASE_RECOMPUTE) {
-        snprintf(text, CELL_BYTES, "R%u", o->micro_batch);
-        return;
-    }
-    const struct order_step step = {
-        .kind = o->phase == PHASE_FORWARD  ? STEP_FORWARD
-                : o->phase == PHASE_WEIGHT ? STEP_BACKWARD_WEIGHT
-                                           : STEP_BACKWARD,
-        .chunk = o->chunk == OP_TAG_NONE ? 0 : o->chunk,
-        .micro_batch = o->micro_batch,
-    };
-    order_step_text(request->order, &request->order_request, s->ranks[sched_op_rank(s, o)].stage, &step, text,
-                    CELL_BYTES);
-}
-
-/* One row a stage (or replica); nothing when it would not fit the terminal. */
-static void print_grid(const struct bare_pipeline_request *request, const struct schedule *s,
-                       const struct timeline *timeline, const struct bare_pipeline_result *result, struct strbuf *out)
-{
-    int64_t step = grid_step(s, timeline);
-    size_t columns = step > 0 ? (size_t)(timeline->end_ps / step) : 0, width = 2;
-    char text[CELL_BYTES];
-    /* A pass of several columns may be written over all of them. */
-    for (uint32_t i = 0; step > 0 && i < s->op_count; i++) {
-        const struct op_times *t = &timeline->ops[i];
-        if (s->ops[i].opcode == OP_DELAY && t->end_ps > t->start_ps) {
-            cell_text(request, s, i, text);
-            size_t over = (size_t)((t->end_ps - t->start_ps) / step), need = (strlen(text) + 1 + over - 1) / over;
-            width = need > width ? need : width;
-        }
-    }
-    if (columns == 0 || columns * width > GRID_WIDTH_MAX) {
-        strbuf_append(out, "\n(too long to draw: --json has the order of every stage)\n");
-        return;
-    }
-    char row[GRID_WIDTH_MAX + 1];
-    strbuf_printf(out, "\nOne column of %zu characters is %g; \".\" is idle\n", width,
-                  (double)step / (double)BARE_UNIT_PS);
-    for (uint32_t r = 0; r < s->rank_count; r++) {
-        memset(row, ' ', columns * width);
-        for (size_t c = 0; c < columns; c++) {
-            row[c * width] = '.';
-        }
-        for (uint32_t i = s->ranks[r].first_op; i < s->ranks[r].first_op + s->ranks[r].op_count; i++) {
-            const struct op_times *t = &timeline->ops[i];
-            if (s->ops[i].opcode != OP_DELAY || t->end_ps <= t->start_ps) {
-                continue;
-            }
-            size_t first = (size_t)(t->start_ps / step) * width, end = (size_t)(t->end_ps / step) * width;
-            cell_text(request, s, i, text);
-            size_t length = strlen(text);
-            memset(row + first, '-', end - first);
-            memcpy(row + first, text, length < end - first ? length : end - first);
-            row[end - 1] = ' ';
-        }
-        row[columns * width] = '\0';
-        char name[BARE_ROW_TEXT_BYTES];
-        strbuf_printf(out, "  stage %-3s |%s|\n", bare_pipeline_row_text(result, r, name), row);
-    }
-}
-
-/* ---- text ---- */
-
-static void print_times(struct strbuf *out, const char *what, const double *stages, double otherwise, uint32_t count)
-{
-    strbuf_append(out, what);
-    for (uint32_t i = 0; stages != NULL && i < count; i++) {
-        strbuf_printf(out, "%c%g", i == 0 ? ' ' : ',', stages[i]);
-    }
-    if (stages == NULL) {
-        strbuf_printf(out, " %g", otherwise);
-    }
-}
-
-static void print_text(const struct bare_pipeline_request *request, const struct schedule *s,
-                       const struct timeline *timeline, const struct bare_pipeline_result *result,
-                       const struct order_auto_result *scheduled, struct strbuf *out)
-{
-    const struct order_request *o = &request->order_request;
-    double work = 0;
-    for (uint32_t i = 0; i < result->stage_count; i++) {
-        work += result->stages[i].work;
-    }
-    strbuf_printf(out, "%s: %u stages, %u micro-batches", request->order->name, o->stages, o->micro_batches);
-    if (o->virtual_stages > 1) {
-        strbuf_printf(out, ", %u chunks a device", o->virtual_stages);
-    }
-    bare_pipeline_replicas_words(request, out);
-    print_times(out, "; forward", request->stage_forward, request->forward, o->stages);
-    print_times(out, ", backward", request->stage_backward, request->backward, o->stages);
-    if (request->has_weight_gradient) {
-        print_times(out, ", weight gradient", request->stage_weight, request->weight_gradient, o->stages);
-    }
-    strbuf_printf(out, ", hop %g%s%s\n\n", request->hop,
-                  request->recompute == BARE_KEEP             ? ""
-                  : request->recompute == BARE_RECOMPUTE_LAZY ? ", recomputed lazily"
-                                                              : ", recomputed eagerly",
-                  request->recompute != BARE_KEEP && request->last_stage_keeps ? " but on the last stage" : "");
-    strbuf_printf(out, "  makespan      %g\n", result->makespan);
-    if (scheduled->rule != NULL) {
-        strbuf_printf(out, "  lower bound   %g (no order of these passes can be shorter); rule: %s\n",
-                      scheduled->lower_bound, scheduled->rule);
-    }
-    strbuf_printf(out, "  span bubble   %g (most idle time between a stage's first start and last end)\n",
-                  result->span_bubble);
-    double mean = work / result->stage_count;
-    strbuf_printf(out, "  idle share    %.4g %% of the makespan, bubble to work %.4g\n\n",
-                  100 * (1 - mean / result->makespan), result->makespan / mean - 1);
-    strbuf_append(out, "  stage  peak activations  weight versions   work  first start  last end\n");
-    for (uint32_t i = 0; i < result->stage_count; i++) {
-        const struct bare_stage *stage = &result->stages[i];
-        char name[BARE_ROW_TEXT_BYTES];
-        strbuf_printf(out, "  %5s  %16.4g  %15u  %5g  %11g  %8g\n", bare_pipeline_row_text(result, i, name),
-                      stage->peak_activations, stage->weight_versions, stage->work, stage->first_start,
-                      stage->last_end);
-    }
-    print_grid(request, s, timeline, result, out);
-}
 
 /* ---- the command ---- */
 
@@ -317,16 +175,6 @@ static bool take_parameters(const char *text, struct bare_pipeline_request *requ
     return status == STATUS_OK;
 }
 
-struct bare_run {
-    struct bare_pipeline_request request;
-    struct order_table table; /* of --schedule-file and of `auto` */
-    struct pipeline_order table_order;
-    struct order_auto_result scheduled; /* `auto`; rule NULL else */
-    struct schedule schedule;
-    struct timeline timeline;
-    struct bare_pipeline_result result;
-};
-
 static bool find_order(const char *order, struct bare_pipeline_request *request)
 {
     struct error error = { 0 };
@@ -373,7 +221,7 @@ static bool read_times(struct arguments *a, struct bare_pipeline_request *reques
 
 /* ---- orders that are no plug-in ---- */
 
-static void use_table(struct bare_run *run, const char *name)
+static void use_table(struct pipeline_run *run, const char *name)
 {
     struct order_request *o = &run->request.order_request;
     run->table_order = order_table_order(&run->table, name);
@@ -384,7 +232,7 @@ static void use_table(struct bare_run *run, const char *name)
                                  .table = &run->table };
 }
 
-static bool read_file(struct arguments *a, struct bare_run *run)
+static bool read_file(struct arguments *a, struct pipeline_run *run)
 {
     char *text = NULL;
     size_t length;
@@ -414,7 +262,7 @@ static double *spread(const double *stages, double otherwise, uint32_t count)
 }
 
 /* Let the scheduler make the order from the times. */
-static bool schedule(struct arguments *a, struct bare_run *run)
+static bool schedule(struct arguments *a, struct pipeline_run *run)
 {
     struct bare_pipeline_request *r = &run->request;
     struct error error = { 0 };
@@ -425,6 +273,10 @@ static bool schedule(struct arguments *a, struct bare_run *run)
     }
     double *forward = spread(r->stage_forward, r->forward, p), *backward = spread(r->stage_backward, r->backward, p),
            *weight = spread(r->stage_weight, r->weight_gradient, p), *limits = spread(a->stage_times[3], limit, p);
+    for (uint32_t s = 0; forward != NULL && backward != NULL && r->recompute == BARE_RECOMPUTE_LAZY && s < p; s++) {
+        backward[s] +=
+            r->last_stage_keeps && s == p - 1 ? 0 : forward[s]; /* one after the other, as a longer backward */
+    }
     const struct order_auto_request request = {
         .stages = p,
         .micro_batches = r->order_request.micro_batches,
@@ -449,7 +301,7 @@ static bool schedule(struct arguments *a, struct bare_run *run)
     return true;
 }
 
-static bool read_order(struct arguments *a, const char *name, struct bare_run *run)
+static bool read_order(struct arguments *a, const char *name, struct pipeline_run *run)
 {
     bool automatic = strcmp(name, "auto") == 0;
     run->request =
@@ -465,7 +317,7 @@ static bool read_order(struct arguments *a, const char *name, struct bare_run *r
 
 enum { COMPARE_MAX = 16 };
 
-static enum status execute(struct bare_run *run, struct error *error)
+static enum status execute(struct pipeline_run *run, struct error *error)
 {
     const struct exec_options options = { .audit = true };
     TRY(bare_pipeline_schedule(&run->request, &run->schedule, error));
@@ -473,7 +325,7 @@ static enum status execute(struct bare_run *run, struct error *error)
     return bare_pipeline_measure(&run->request, &run->schedule, &run->timeline, &run->result, error);
 }
 
-static void free_runs(struct bare_run *runs, uint32_t count)
+static void free_runs(struct pipeline_run *runs, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         bare_pipeline_result_free(&runs[i].result);
@@ -483,7 +335,7 @@ static void free_runs(struct bare_run *runs, uint32_t count)
     }
 }
 
-static enum status write_picture(const struct bare_run *runs, uint32_t count, const char *path, struct error *error)
+static enum status write_picture(const struct pipeline_run *runs, uint32_t count, const char *path, struct error *error)
 {
     struct pipeline_panel panels[COMPARE_MAX];
     struct strbuf svg = { 0 };
@@ -498,31 +350,13 @@ static enum status write_picture(const struct bare_run *runs, uint32_t count, co
     return status;
 }
 
-static void print_table(const struct bare_run *runs, uint32_t count, struct strbuf *out)
-{
-    strbuf_append(out, "order            makespan  span bubble  idle %  most activations  weight versions\n");
-    for (uint32_t i = 0; i < count; i++) {
-        const struct bare_pipeline_result *r = &runs[i].result;
-        double work = 0, peak = 0;
-        uint32_t versions = 0;
-        for (uint32_t s = 0; s < r->stage_count; s++) {
-            work += r->stages[s].work / r->stage_count;
-            peak = fmax(peak, r->stages[s].peak_activations);
-            versions = r->stages[s].weight_versions > versions ? r->stages[s].weight_versions : versions;
-        }
-        strbuf_printf(out, "%-15s %9.6g  %11.6g  %6.2f  %16.4g  %15u\n", runs[i].request.order->name, r->makespan,
-                      r->span_bubble, 100 * (1 - work / r->makespan), peak, versions);
-    }
-    strbuf_char(out, '\n');
-}
-
-static void print_runs(const struct bare_run *runs, uint32_t count, const struct arguments *a, bool json,
+static void print_runs(const struct pipeline_run *runs, uint32_t count, const struct arguments *a, bool json,
                        struct strbuf *out)
 {
     if (json && a->compare != NULL) {
         strbuf_append(out, "[");
     } else if (!json && a->compare != NULL) {
-        print_table(runs, count, out);
+        pipeline_text_table(runs, count, out);
     }
     for (uint32_t i = 0; i < count; i++) {
         if (json && a->compare != NULL) {
@@ -531,8 +365,7 @@ static void print_runs(const struct bare_run *runs, uint32_t count, const struct
         if (json) {
             bare_pipeline_print_json(&runs[i].result, out);
         } else {
-            print_text(&runs[i].request, &runs[i].schedule, &runs[i].timeline, &runs[i].result, &runs[i].scheduled,
-                       out);
+            pipeline_text(&runs[i], out);
             strbuf_append(out, i + 1 < count ? "\n" : "");
         }
         strbuf_append(out, json && a->compare != NULL ? "}" : "");
@@ -544,7 +377,7 @@ static void print_runs(const struct bare_run *runs, uint32_t count, const struct
 }
 
 /* The orders asked for: --order's, or those of --compare. */
-static bool read_runs(struct arguments *a, struct bare_run *runs, uint32_t *count)
+static bool read_runs(struct arguments *a, struct pipeline_run *runs, uint32_t *count)
 {
     char names[1024];
     const char *list = a->file != NULL ? "" : a->compare != NULL ? a->compare : a->order;
@@ -569,7 +402,7 @@ static bool read_runs(struct arguments *a, struct bare_run *runs, uint32_t *coun
 
 static enum exit_code run_pipelines(struct arguments *a, const struct cli_flags *flags)
 {
-    struct bare_run runs[COMPARE_MAX] = { 0 };
+    struct pipeline_run runs[COMPARE_MAX] = { 0 };
     uint32_t count = 0;
     struct error error = { 0 };
     struct strbuf out = { 0 };
@@ -632,6 +465,10 @@ static bool has_all(const struct arguments *a)
                                     : "allowed are deal and cut");
         return false;
     }
+    if (a->virtual_stages != NULL && a->order != NULL && strcmp(a->order, "auto") == 0) {
+        fprintf(stderr, "memwall pipeline: --virtual: auto gives each device one chunk: leave it out\n");
+        return false;
+    }
     if (a->limit != NULL && (a->order == NULL || strcmp(a->order, "auto") != 0) &&
         (a->compare == NULL || strstr(a->compare, "auto") == NULL)) {
         fprintf(stderr, "memwall pipeline: --limit is for --order auto: hand-made orders keep what they keep\n");
@@ -649,13 +486,14 @@ static enum exit_code run(int argc, char **argv)
         { "order", "NAME",
           "pipeline order (memwall list orders), or auto: a scheduler makes one from the times and --limit", &a.order },
         { "schedule-file", "FILE", "your own order: one line a stage, like F0 F1 B0 B1; see --help", &a.file },
-        { "limit", "N", "most activations a stage may keep, for --order auto; or a list", &a.limit },
+        { "limit", "N", "most activations a stage may keep, for --order auto; or a list (default: no limit)",
+          &a.limit },
         { "compare", "A,B,C", "several orders under each other, instead of --order", &a.compare },
         { "stages", "P", "pipeline stages", &a.stages },
         { "microbatches", "M", "micro-batches of the step", &a.micro_batches },
         { "forward", "TF", "time of a forward (default 1); a list like 1,2,1 gives each stage its own", &a.forward },
         { "backward", "TB", "time of a backward, or of its input-gradient part (default 2); or a list", &a.backward },
-        { "weight-grad", "TW", "time of the weight-gradient part; or a list", &a.weight },
+        { "weight-grad", "TW", "time of the weight-gradient part (default: in --backward); or a list", &a.weight },
         { "recompute", "WHEN",
           "repeat the forward before each backward: none, lazy (when the gradient is there), eager", &a.recompute },
         { "keep-last", NULL, "no recomputation on the last stage", &a.keep_last },

@@ -29,6 +29,8 @@ const struct cli_command command_run = {
         "With --plan the plan of a file takes the place of the scenario's training, parallel, recompute,\n"
         "memory_policy and plan keys (--set on these changes the plan); a plan for another model or machine is\n"
         "refused.\n"
+        "Memory efficiency is throughput for memory (Hippie's index); its ratio of two runs compares them: --json\n"
+        "also has it by the mean and by the sum of the GPUs, memwall explain its formula.\n"
         "Studies, each added to the answer and to --json: --sensitivity (what binds: a row a resource, what twice\n"
         "of it is worth; and what fills memory), --critical-path, --uncertainty N, --mtbf-hours H (how often to\n"
         "write a checkpoint, and what failures leave of the time), --tokens N (money and energy: days, cost rented\n"

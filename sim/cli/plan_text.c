@@ -231,7 +231,8 @@ static void choice_legend(const struct planner_result *result, struct strbuf *ou
              "data whose groups are\n  consecutive GPUs; in brackets the layers of each stage, where they differ; "
              "then the order, where not the best plan's;\n  micro-batch: samples of a GPU at a time (from-to where "
              "layers or stages differ), count: how many a step; chunks: of a GPU's layers;\n  seq.: sequence "
-             "parallel; batch: samples a step; est.: by the cost model; GiB: the peak of the fullest GPU\n");
+             "parallel; batch: samples a step; est.: by the cost model; GiB: the peak of the fullest GPU;\n"
+             "  of mpress: h activations to the host, d to other devices\n");
     bool over = is_over(result, &result->best);
     for (uint32_t i = 0; i < result->runner_up_count; i++) {
         over = over || is_over(result, &result->runners_up[i]);

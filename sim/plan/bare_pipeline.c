@@ -1,70 +1,11 @@
-/* Building bare pipelines. Measuring is bare_pipeline_measure.c. */
-#include "sim/plan/bare_pipeline.h"
-
+/* Building bare pipelines: times and ranks. What goes between ranks is bare_pipeline_links.c, measuring bare_pipeline_measure.c. */
 #include <math.h>
 #include <stdio.h>
 
 #include "sim/base/check.h"
-#include "sim/base/json_write.h"
-#include "sim/ir/builder.h"
+#include "sim/plan/bare_pipeline_internal.h"
 
-enum { FORWARD, BACKWARD, DIRECTION_COUNT };
 enum { STEPS_MAX = 20 * 1000 * 1000 };
-
-/* A device: a stage, or one of the replicas that its micro-batches are dealt to. */
-struct row {
-    uint32_t stage, replica;
-};
-
-/* One direction over the boundary between virtual stages `boundary` and `boundary + 1`. */
-struct channel {
-    uint32_t *message; /* [micro_batches]: which message of the link; SCHED_NONE: not sent */
-    uint32_t *link;    /* [micro_batches]; SCHED_NONE: both ends are on the same stage */
-};
-
-/* All messages from one row to another, in the sender's order, on both sides. Receives wait for nothing but their message, so no order of chunks can block another. */
-struct link {
-    uint32_t from, to, first_message, message_count;
-    uint32_t group;
-    uint32_t received; /* messages taken so far */
-};
-
-struct message {
-    uint32_t match, receive_op;
-    uint16_t micro_batch, chunk; /* chunk: of the receiver */
-};
-
-/* Passes of a stage: durations of one chunk, and the works that stand for them. */
-struct pass_times {
-    int64_t ps[STEP_KIND_COUNT];
-    uint32_t works[STEP_KIND_COUNT];
-};
-
-struct bare {
-    const struct bare_pipeline_request *request;
-    const struct pipeline_order *order;
-    const struct order_request *shape;
-    struct builder *builder;
-    struct arena arena;
-    uint32_t virtual_count; /* of all stages */
-    struct row *rows;
-    uint32_t row_count, *first_rows; /* first_rows: of each stage */
-    uint32_t lanes;
-    struct pass_times *passes; /* [stages] */
-    int64_t hop_ps, apart_ps;
-    uint32_t hop_work;
-    struct order_step **steps; /* [row_count][step_counts[row]] */
-    uint32_t *step_counts;
-    struct channel *channels; /* [virtual_count][DIRECTION_COUNT] by lower boundary */
-    uint32_t *holder;         /* stage of each virtual stage */
-    uint32_t *held_as;        /* and which chunk it is there */
-    struct link *links;
-    uint32_t link_count;
-    struct message *messages;
-    uint32_t *send_queues, *receive_queues; /* [link_count][lanes] */
-    /* of the rank being built, by chunk * micro_batches + micro_batch */
-    uint32_t *forward_op, *backward_op, *activation;
-};
 
 static enum status no_memory(struct error *error)
 {
@@ -209,13 +150,6 @@ static enum status list_rows(struct bare *bare, struct error *error)
     return STATUS_OK;
 }
 
-/* Whose pass of a virtual stage a micro-batch takes. */
-static uint32_t row_at(const struct bare *bare, uint32_t virtual_stage, uint32_t micro_batch)
-{
-    uint32_t stage = bare->holder[virtual_stage];
-    return bare->first_rows[stage] + micro_batch % order_replicas(bare->shape, stage);
-}
-
 static enum status build_orders(struct bare *bare, struct error *error)
 {
     bare->steps = arena_array(&bare->arena, struct order_step *, bare->row_count);
@@ -232,193 +166,6 @@ static enum status build_orders(struct bare *bare, struct error *error)
             return no_memory(error);
         }
         TRY(order_steps(bare->order, &shape, bare->rows[row].stage, bare->steps[row], &bare->step_counts[row], error));
-    }
-    return STATUS_OK;
-}
-
-static struct channel *channel_of(struct bare *bare, uint32_t boundary, int direction)
-{
-    CHECK(boundary < bare->virtual_count);
-    return &bare->channels[(size_t)boundary * DIRECTION_COUNT + (size_t)direction];
-}
-
-/* The channel by which a step sends its result, or NULL at the ends of the model. */
-static struct channel *channel_out(struct bare *bare, uint32_t stage, const struct order_step *step)
-{
-    uint32_t first, last, virtual_stage = order_virtual_stage(bare->order, bare->shape, stage, step->chunk);
-    order_route(bare->order, bare->shape, step->micro_batch, &first, &last);
-    if (step->kind == STEP_FORWARD && virtual_stage < last) {
-        return channel_of(bare, virtual_stage, FORWARD);
-    }
-    if (step->kind == STEP_BACKWARD && virtual_stage > first) {
-        return channel_of(bare, virtual_stage - 1, BACKWARD);
-    }
-    return NULL;
-}
-
-/* The channel by which its input comes, or NULL. */
-static struct channel *channel_in(struct bare *bare, uint32_t stage, const struct order_step *step)
-{
-    uint32_t first, last, virtual_stage = order_virtual_stage(bare->order, bare->shape, stage, step->chunk);
-    order_route(bare->order, bare->shape, step->micro_batch, &first, &last);
-    if (step->kind == STEP_FORWARD && virtual_stage > first) {
-        return channel_of(bare, virtual_stage - 1, FORWARD);
-    }
-    if (step->kind == STEP_BACKWARD && virtual_stage < last) {
-        return channel_of(bare, virtual_stage, BACKWARD);
-    }
-    return NULL;
-}
-
-/* The link between two rows, made at first use. A row has links to its few neighbours; those of one sender stand near the end of the list when they are looked for. */
-static uint32_t link_between(struct bare *bare, uint32_t from, uint32_t to)
-{
-    for (uint32_t i = bare->link_count; i > 0 && bare->links[i - 1].from == from; i--) {
-        if (bare->links[i - 1].to == to) {
-            return i - 1;
-        }
-    }
-    bare->links[bare->link_count] = (struct link){ .from = from, .to = to };
-    return bare->link_count++;
-}
-
-/* The links of a row: to the rows that take the micro-batches of its steps. */
-static void link_row(struct bare *bare, uint32_t row)
-{
-    for (uint32_t i = 0; i < bare->step_counts[row]; i++) {
-        const struct order_step *step = &bare->steps[row][i];
-        struct channel *channel = channel_out(bare, bare->rows[row].stage, step);
-        if (channel == NULL) {
-            continue;
-        }
-        uint32_t v = order_virtual_stage(bare->order, bare->shape, bare->rows[row].stage, step->chunk);
-        uint32_t to = row_at(bare, step->kind == STEP_FORWARD ? v + 1 : v - 1, step->micro_batch);
-        channel->link[step->micro_batch] = to == row ? SCHED_NONE : link_between(bare, row, to);
-    }
-}
-
-/* Most links that there can be: of each boundary, each way. */
-static size_t links_max(const struct bare *bare)
-{
-    size_t most = 0;
-    for (uint32_t v = 0; v + 1 < bare->virtual_count; v++) {
-        most +=
-            (size_t)2 * order_replicas(bare->shape, bare->holder[v]) * order_replicas(bare->shape, bare->holder[v + 1]);
-    }
-    return most;
-}
-
-/* Which rows the boundaries join. */
-static enum status build_links(struct bare *bare, struct error *error)
-{
-    uint32_t m = bare->shape->micro_batches, ends = bare->virtual_count * DIRECTION_COUNT;
-    bare->holder = arena_array(&bare->arena, uint32_t, bare->virtual_count);
-    bare->held_as = arena_array(&bare->arena, uint32_t, bare->virtual_count);
-    if (bare->holder == NULL || bare->held_as == NULL) {
-        return no_memory(error);
-    }
-    for (uint32_t s = 0; s < bare->shape->stages; s++) {
-        for (uint32_t c = 0; c < bare->shape->virtual_stages; c++) {
-            uint32_t v = order_virtual_stage(bare->order, bare->shape, s, c);
-            bare->holder[v] = s;
-            bare->held_as[v] = c;
-        }
-    }
-    bare->channels = arena_array(&bare->arena, struct channel, ends);
-    bare->links = arena_array(&bare->arena, struct link, links_max(bare));
-    if (bare->channels == NULL || bare->links == NULL) {
-        return no_memory(error);
-    }
-    for (uint32_t i = 0; i < ends; i++) {
-        struct channel *channel = &bare->channels[i];
-        channel->link = arena_array(&bare->arena, uint32_t, m);
-        channel->message = arena_array(&bare->arena, uint32_t, m);
-        if (channel->link == NULL || channel->message == NULL) {
-            return no_memory(error);
-        }
-        for (uint32_t k = 0; k < m; k++) {
-            channel->link[k] = channel->message[k] = SCHED_NONE;
-        }
-    }
-    /* Sender by sender, so that link_between finds what it made. */
-    for (uint32_t row = 0; row < bare->row_count; row++) {
-        link_row(bare, row);
-    }
-    return STATUS_OK;
-}
-
-/* The messages of every link, in the order in which its sender makes them. */
-static enum status build_messages(struct bare *bare, struct error *error)
-{
-    uint32_t count = 0;
-    for (uint32_t row = 0; row < bare->row_count; row++) {
-        count += bare->step_counts[row];
-    }
-    bare->messages = arena_array(&bare->arena, struct message, count);
-    if (bare->messages == NULL) {
-        return no_memory(error);
-    }
-    for (int counting = 1; counting >= 0; counting--) {
-        for (uint32_t row = 0; row < bare->row_count; row++) {
-            uint32_t s = bare->rows[row].stage;
-            for (uint32_t i = 0; i < bare->step_counts[row]; i++) {
-                const struct order_step *step = &bare->steps[row][i];
-                struct channel *channel = channel_out(bare, s, step);
-                if (channel == NULL || channel->link[step->micro_batch] == SCHED_NONE) {
-                    continue;
-                }
-                struct link *link = &bare->links[channel->link[step->micro_batch]];
-                uint32_t number = link->message_count++;
-                if (!counting) {
-                    uint32_t v = order_virtual_stage(bare->order, bare->shape, s, step->chunk);
-                    uint32_t chunk = bare->held_as[step->kind == STEP_FORWARD ? v + 1 : v - 1];
-                    channel->message[step->micro_batch] = number;
-                    bare->messages[link->first_message + number] =
-                        (struct message){ .match = builder_match(bare->builder, link->group, 2),
-                                          .receive_op = SCHED_NONE,
-                                          .micro_batch = (uint16_t)step->micro_batch,
-                                          .chunk = (uint16_t)chunk };
-                }
-            }
-        }
-        for (uint32_t i = 0, first = 0; counting && i < bare->link_count; i++) {
-            struct link *link = &bare->links[i];
-            uint32_t pair[2] = { link->from, link->to };
-            char label[48];
-            snprintf(label, sizeof label, "stage %u>%u", link->from, link->to);
-            link->group = builder_group(bare->builder, pair, 2, 1, label);
-            link->first_message = first;
-            first += link->message_count;
-            link->message_count = 0;
-        }
-    }
-    return STATUS_OK;
-}
-
-static uint32_t link_lanes(const struct bare *bare, const struct link *link)
-{
-    return bare->lanes < link->message_count ? bare->lanes : link->message_count;
-}
-
-/* A rank may have only so many queues. */
-static enum status check_lanes(const struct bare *bare, struct error *error)
-{
-    for (uint32_t row = 0; row < bare->row_count; row++) {
-        uint32_t queues = 1, ends = 0;
-        for (uint32_t i = 0; i < bare->link_count; i++) {
-            const struct link *link = &bare->links[i];
-            if (link->from == row || link->to == row) {
-                queues += link_lanes(bare, link);
-                ends++;
-            }
-        }
-        if (queues > SCHED_RANK_QUEUES_MAX) {
-            uint32_t most = (SCHED_RANK_QUEUES_MAX - 1) / ends;
-            double allowed = most * (double)bare->apart_ps / (double)BARE_UNIT_PS;
-            return error_set(error, STATUS_LIMIT,
-                             "hop is %g, so too many hops are under way at once: allowed with these passes is 0 to %g",
-                             bare->request->hop, allowed);
-        }
     }
     return STATUS_OK;
 }
@@ -447,7 +194,7 @@ static void open_rank(struct bare *bare, uint32_t row)
     for (uint32_t i = 0; i < bare->link_count; i++) {
         const struct link *link = &bare->links[i];
         char label[64];
-        for (uint32_t lane = 0; (link->from == row || link->to == row) && lane < link_lanes(bare, link); lane++) {
+        for (uint32_t lane = 0; (link->from == row || link->to == row) && lane < bare_link_lanes(bare, link); lane++) {
             snprintf(label, sizeof label, "%s %u.%u", link->from == row ? "send to" : "receive from",
                      link->from == row ? link->to : link->from, lane);
             uint32_t *queues = link->from == row ? bare->send_queues : bare->receive_queues;
@@ -461,7 +208,7 @@ static enum status receive_input(struct bare *bare, uint32_t stage, const struct
                                  struct error *error)
 {
     *op = SCHED_NONE;
-    struct channel *channel = channel_in(bare, stage, step);
+    struct channel *channel = bare_channel_in(bare, stage, step);
     if (channel == NULL) {
         return STATUS_OK;
     }
@@ -495,7 +242,7 @@ static enum status receive_input(struct bare *bare, uint32_t stage, const struct
 
 static void send_output(struct bare *bare, uint32_t stage, const struct order_step *step, uint32_t op)
 {
-    struct channel *channel = channel_out(bare, stage, step);
+    struct channel *channel = bare_channel_out(bare, stage, step);
     uint32_t at = channel == NULL ? SCHED_NONE : channel->link[step->micro_batch];
     if (at == SCHED_NONE) {
         return;
@@ -567,9 +314,9 @@ enum status bare_pipeline_schedule(const struct bare_pipeline_request *request, 
     TRY_OR_FAIL(set_times(&bare, error));
     TRY_OR_FAIL(list_rows(&bare, error));
     TRY_OR_FAIL(build_orders(&bare, error));
-    TRY_OR_FAIL(build_links(&bare, error));
-    TRY_OR_FAIL(build_messages(&bare, error));
-    TRY_OR_FAIL(check_lanes(&bare, error));
+    TRY_OR_FAIL(bare_build_links(&bare, error));
+    TRY_OR_FAIL(bare_build_messages(&bare, error));
+    TRY_OR_FAIL(bare_check_lanes(&bare, error));
     TRY_OR_FAIL(allocate_rank(&bare, error));
     for (uint32_t row = 0; row < bare.row_count; row++) {
         TRY_OR_FAIL(build_rank(&bare, row, error));

@@ -285,6 +285,24 @@ static void print_plug_in(struct json_writer *w, const char *key, const char *na
     jw_end(w);
 }
 
+/* One word where all layers are alike. */
+static void print_recompute(const struct plan *plan, const struct model *model, struct json_writer *w)
+{
+    int64_t alike = 1;
+    while (alike < model->layers && plan->recompute[alike] == plan->recompute[0]) {
+        alike++;
+    }
+    if (alike >= model->layers) {
+        jw_string(w, "recompute", recompute_word((enum recompute_mode)plan->recompute[0]));
+        return;
+    }
+    jw_array(w, "recompute");
+    for (int64_t i = 0; i < model->layers; i++) {
+        jw_string(w, NULL, recompute_word((enum recompute_mode)plan->recompute[i]));
+    }
+    jw_end(w);
+}
+
 void plan_print_json(const struct plan *plan, const struct model *model, struct strbuf *out)
 {
     struct json_writer w = { .out = out };
@@ -316,11 +334,7 @@ void plan_print_json(const struct plan *plan, const struct model *model, struct 
     }
     plan_layers_print(plan, model, &w);
     jw_end(&w);
-    jw_array(&w, "recompute");
-    for (int64_t i = 0; i < model->layers; i++) {
-        jw_string(&w, NULL, recompute_word((enum recompute_mode)plan->recompute[i]));
-    }
-    jw_end(&w);
+    print_recompute(plan, model, &w);
     print_plug_in(&w, "memory_policy", plan->policy, policy->parameters, policy->parameter_count,
                   &plan->policy_parameters);
     jw_object(&w, "plan");

@@ -87,7 +87,8 @@ const char *result_executed_words(double model_tflops, double hardware_tflops)
 {
     return hardware_tflops < model_tflops * (1 - 1e-9)
                ? "causal attention leaves out the masked half, which the model's FLOPs count"
-               : "with recomputation";
+           : hardware_tflops > model_tflops * (1 + 1e-9) ? "with recomputation"
+                                                         : "as the model's FLOPs count them";
 }
 
 static enum status throughput(struct result *result, const struct result_input *input, struct error *error)

@@ -3,6 +3,7 @@
 
 #include "sim/base/units.h"
 #include "sim/report/link_series.h"
+#include "sim/report/memory_efficiency.h"
 #include "sim/report/result.h"
 #include "sim/report/text_table.h"
 
@@ -52,6 +53,17 @@ static void put_outcome(const struct result *result, const struct result_input *
     strbuf_free(&whole);
 }
 
+static void put_memory_efficiency(const struct result_input *input, const struct result *result, struct strbuf *out)
+{
+    const struct memory_efficiency efficiency =
+        memory_efficiency_of(input->schedule, input->timeline, result->samples_per_s);
+    char text[32];
+    if (efficiency.of_max > 0) {
+        strbuf_printf(out, "  memory efficiency  %s samples/s for each GiB that the fullest GPU holds at its peak\n",
+                      text_number(efficiency.of_max, 4, text, sizeof text));
+    }
+}
+
 static void headline(const struct result *result, const struct result_input *input, struct strbuf *out)
 {
     char a[32], b[32];
@@ -93,11 +105,14 @@ static void headline(const struct result *result, const struct result_input *inp
     const char *executed = result_executed_words(result->model_tflops_per_gpu, result->hardware_tflops_per_gpu);
     if (input->is_elsewhere) {
         strbuf_printf(out, "  model FLOP rate    %s a GPU\n  executed FLOP rate %s a GPU (%s)\n", a, b, executed);
+        put_memory_efficiency(input, result, out);
         strbuf_printf(out, "  Measured on this computer, not on %s: there is no share of a peak to tell.\n\n",
                       input->cluster->machine->name);
     } else {
         strbuf_printf(out, "  model FLOP rate    %s a GPU, MFU %.1f %%\n", a, 100 * result->mfu);
-        strbuf_printf(out, "  executed FLOP rate %s a GPU, HFU %.1f %% (%s)\n\n", b, 100 * result->hfu, executed);
+        strbuf_printf(out, "  executed FLOP rate %s a GPU, HFU %.1f %% (%s)\n", b, 100 * result->hfu, executed);
+        put_memory_efficiency(input, result, out);
+        strbuf_char(out, '\n');
     }
 }
 

@@ -52,15 +52,16 @@ static enum status partition(const struct pipeline_case *c, struct pipeline_spli
 }
 
 /* Device bytes of a stage that keeps everything, `k` micro-batches at once. */
-static double stage_bytes(const struct pipeline_case *c, const struct pipeline_stage *stage, uint32_t k,
-                          const struct piece_layer *block)
+static enum status stage_bytes(const struct pipeline_case *c, const struct pipeline_stage *stage, uint32_t k,
+                               const struct piece_layer *block, double *bytes, struct error *error)
 {
     const struct software *software = &c->scenario->software;
-    struct profile_sum sum = pipeline_profile_sum(c->profile, stage->first, stage->count);
-    double parameters = sum.parameter_bytes / software->reduce_bytes;
-    double states = parameters * software_state_bytes(software);
-    return planner_runtime_bytes(c->scenario) + states + k * sum.saved_bytes +
-           block->backward_scratch_bytes[RECOMPUTE_NONE];
+    double parameters;
+    TRY(pipeline_stage_parameters(c, stage, &parameters, error));
+    *bytes = planner_runtime_bytes(c->scenario) + parameters * software_state_bytes(software) +
+             k * pipeline_profile_sum(c->profile, stage->first, stage->count).saved_bytes +
+             block->backward_scratch_bytes[RECOMPUTE_NONE];
+    return STATUS_OK;
 }
 
 /* Modes of a stage that is to free `wanted` bytes; where that cannot be, what frees most. */
@@ -99,7 +100,9 @@ static enum status adjust(const struct pipeline_case *c, const struct pipeline_s
         const struct pipeline_stage *stage = &split->stages[s];
         uint32_t last = model_layer_variant(&c->scenario->model, stage->first + stage->count - 1), k;
         TRY(pipeline_in_flight(plan, s, &k, error));
-        double wanted = stage_bytes(c, stage, k, &pieces->blocks[last]) + c->margin_bytes - c->budget_bytes;
+        double bytes;
+        TRY(stage_bytes(c, stage, k, &pieces->blocks[last], &bytes, error));
+        double wanted = bytes + c->margin_bytes - c->budget_bytes;
         uint32_t before = chosen;
         TRY(choose(c, &layers[stage->first], stage->count, k, wanted, &plan->recompute[stage->first], error));
         for (uint32_t i = 0; i < stage->count; i++) {

@@ -97,8 +97,9 @@ static const char *why(const struct mpress_case *c, const struct mpress_choices 
     if (move->tensor == MOVE_OPTIMIZER) {
         snprintf(freed, sizeof freed, "a layer's states take %.3g GiB all step long", layer->state_bytes / GIB);
     } else if (move->target == MOVE_TO_RECOMPUTE) {
-        snprintf(freed, sizeof freed, "a layer keeps %.3g instead of %.3g MiB of a micro-batch",
-                 layer->kept_bytes / MIB, layer->saved_bytes / MIB);
+        const struct mpress_layer *last = &c->layers[move->last]; /* a stage's first keeps no input of its own */
+        snprintf(freed, sizeof freed, "a layer keeps %.3g instead of %.3g MiB of a micro-batch", last->kept_bytes / MIB,
+                 last->saved_bytes / MIB);
     } else {
         uint32_t away =
             mpress_away_at(c, choices, view, (uint32_t)move->first, way_of(move), c->unsaved.peak_ps[layer->stage]);

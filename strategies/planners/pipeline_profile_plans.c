@@ -227,6 +227,20 @@ enum status pipeline_in_flight(const struct plan *plan, uint32_t stage, uint32_t
     return order_in_flight(order, &request, stage, most, error);
 }
 
+enum status pipeline_stage_parameters(const struct pipeline_case *c, const struct pipeline_stage *stage,
+                                      double *parameters, struct error *error)
+{
+    const struct plan *plan = &c->scenario->plan;
+    const struct piece_layers *layers;
+    TRY(pieces_layers(c->pieces, plan->tensor, plan->sequence_parallel, plan->micro_batch, &layers, error));
+    *parameters = pipeline_profile_sum(c->profile, stage->first, stage->count).parameter_bytes /
+                  c->scenario->software.reduce_bytes;
+    if (c->pipeline > 1 && stage->first + stage->count == c->profile->count) {
+        *parameters += layers->head.tied_parameters;
+    }
+    return STATUS_OK;
+}
+
 /* Of one micro-batch, with the plan's recomputation, which the profile has unless `adjust` chose it. */
 static enum status saved_bytes(const struct work *work, const struct candidate *candidate,
                                const struct pipeline_stage *stage, double *bytes, struct error *error)
@@ -257,7 +271,7 @@ static double sample_part(const struct work *work, const struct candidate *candi
                : 1;
 }
 
-/* Weights in all versions, gradients, optimizer states, and activations in flight as the order has them. */
+/* Context and communicators, weights in all versions, gradients, optimizer states, and activations in flight as the order has them. */
 static enum status stage_bytes(const struct work *work, const struct candidate *candidate, uint32_t index,
                                double *bytes, struct error *error)
 {
@@ -266,12 +280,13 @@ static enum status stage_bytes(const struct work *work, const struct candidate *
     const struct pipeline_order *order = plan_order(&candidate->plan, error);
     const struct order_request request = plan_order_stream(order, &candidate->plan);
     uint32_t in_flight, versions = order_weight_versions(order, &request, index);
-    double saved;
+    double saved, parameters;
     TRY(pipeline_in_flight(&candidate->plan, index, &in_flight, error));
     TRY(saved_bytes(work, candidate, stage, &saved, error));
-    double parameters =
-        pipeline_profile_sum(&work->profile, stage->first, stage->count).parameter_bytes / software->reduce_bytes;
-    *bytes = in_flight * saved * sample_part(work, candidate, stage) +
+    TRY(pipeline_stage_parameters(&candidate->at, stage, &parameters, error));
+    *bytes = planner_device_bytes(work->request->scenario, candidate->plan.tensor > 1, candidate->plan.data > 1,
+                                  candidate->plan.pipeline > 1) +
+             in_flight * saved * sample_part(work, candidate, stage) +
              parameters * (software_state_bytes(software) + (versions - 1) * software->weight_bytes);
     return STATUS_OK;
 }

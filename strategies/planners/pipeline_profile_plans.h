@@ -54,6 +54,10 @@ struct pipeline_rule {
 /* Micro-batches whose activations a stage of the plan keeps at once, at most, as its order has it. */
 enum status pipeline_in_flight(const struct plan *plan, uint32_t stage, uint32_t *most, struct error *error);
 
+/* Parameters that a device of the stage holds: with the table that a tied head keeps apart from the embedding. */
+enum status pipeline_stage_parameters(const struct pipeline_case *c, const struct pipeline_stage *stage,
+                                      double *parameters, struct error *error);
+
 /* The body of a planner's search. STATUS_BAD_INPUT: no depth is allowed at all, with the reason of the scenario's own. */
 enum status pipeline_plans_search(const struct planner_request *request, struct planner_answer *answer,
                                   const struct pipeline_rule *rule, struct error *error);

@@ -20,6 +20,7 @@ for command in run validate explain schedule pipeline list; do
 done
 
 run 0 run "$folder/small.json"
+holds 'memory efficiency  [0-9.]* samples/s for each GiB'
 holds "step time"
 [ ! -s "$folder/err" ]
 expect "  standard error stays empty" $?

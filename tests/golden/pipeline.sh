@@ -26,7 +26,12 @@ svg=$(mktemp)
 "$binary" pipeline --compare 1f1b,zb-v --stages 3 --microbatches 4 --svg "$svg" >/dev/null &&
     [ "$(grep -c '<rect' "$svg")" = $((1 + 4 + 3 * 2 + 3 * 4 * 2 + 3 * 2 * 4 * 3)) ] && # background, legend, idle rows, passes
     grep -q '</svg>' "$svg" && echo "ok   memwall pipeline --svg" || { echo "FAIL memwall pipeline --svg"; failures=$((failures + 1)); }
+"$binary" pipeline --order 1f1b --stages 2 --microbatches 2 --recompute lazy --svg "$svg" >/dev/null && grep -q 'at most 2 micro-batches in flight a stage' "$svg" &&
+    ! grep -q 'activations kept' "$svg" && echo "ok   recomputed: micro-batches in flight" || { echo "FAIL recomputed: micro-batches in flight"; failures=$((failures + 1)); }
 rm -f "$svg"
+compare pipeline_copies pipeline --compare 1f1b,chimera --stages 2 --microbatches 2
+compare pipeline_bad_virtual pipeline --order auto --stages 2 --microbatches 2 --virtual 2
+compare pipeline_auto_lazy pipeline --order auto --stages 2 --microbatches 3 --recompute lazy --limit 2
 compare pipeline_auto pipeline --order auto --stages 4 --microbatches 8 --forward 1,1,1,2 --backward 1 --weight-grad 1,1,2,1 --limit 5
 compare pipeline_eager pipeline --order 1f1b --stages 3 --microbatches 3 --forward 1,2,1 --recompute eager --keep-last
 compare pipeline_bad_list pipeline --order 1f1b --stages 3 --microbatches 3 --forward 1,2

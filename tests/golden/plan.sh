@@ -233,6 +233,10 @@ for order in pipedream pipedream-2bw; do # without a flush: the settled step
     run 0 run "$m" --plan "$folder/mpress.json" --json --quiet
     holds "\"step_time_s\": $said"
 done
+grep -q '"recompute": "none"' "$folder/mpress.json"
+expect "  one word for layers that are alike: what mpress computes again stands among its moves" $?
+run 0 plan "$m" --planner mpress --budget-gib 2.3
+holds 'h activations to the host'
 run 1 plan "$m" --planner mpress --set parallel.pipeline_order=dualpipe --set parallel.pipeline=8
 complains 'with a flush ("1f1b") or without ("pipedream", "pipedream-2bw")'
 run 2 plan "$m" --planner mpress --budget-gib 0.4 --quiet

@@ -18,7 +18,7 @@ make_plugin() { # file.c, file.so
 }
 binary=$installed
 mine=$folder/mine.so
-make_plugin "$here/../../strategies/plugin/example.c" "$mine"
+make_plugin "$prefix/share/memwall/plugin/example.c" "$mine" # as plugin.h says
 
 cat >"$folder/s.json" <<'JSON'
 { "schema": "memwall.scenario/1", "machine": "dgx-a100-80gb", "gpus": 4, "software": "megatron",
