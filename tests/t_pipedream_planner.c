@@ -1,6 +1,8 @@
 /* PipeDream's partitioning: published profile, brute force, memory test, transfers, files; the planner. */
 #include <float.h>
 
+#include "sim/ir/schedule.h"
+#include "sim/ir/timeline.h"
 #include "strategies/planners/pipedream_search.h"
 #include "strategies/planners/planner.h"
 #include "tests/test.h"
