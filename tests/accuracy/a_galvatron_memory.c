@@ -18,6 +18,8 @@
  *
  * Pipelines run the whole batch as one micro-batch; measured are the outer stages. What the first one sent stays until its backward, and with flash_attn's modules what crossed stages last is still
  * there after the step. The rules of one stage alone had these rows 5.30 % off, unseen; seeing them brought no_prefetch, the buffer left out of short-lived tensors and the second product's input. */
+#include "sim/ir/schedule.h"
+#include "sim/ir/timeline.h"
 #include "strategies/planners/oracle.h"
 #include "galvatron_profiles.h"
 
