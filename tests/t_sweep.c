@@ -365,6 +365,31 @@ static void test_pareto(void)
     sweep_database_close(database);
 }
 
+/* Figures that overflow when two are divided drew charts without an end. */
+static void test_absurd_figures(void)
+{
+    static const double steps[] = { 5e-324, 1e-101, 1e101, -1, INFINITY, 0, 1e-12, 1e12 };
+    char file[64];
+    snprintf(file, sizeof file, "/tmp/t_sweep_%d.db", (int)getpid());
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        struct sweep_database *database;
+        struct error error = { 0 };
+        EXPECT_INT(sweep_database_open(&database, file, "test", &error), STATUS_OK);
+        struct sweep_row row;
+        memset(&row, 0, sizeof row);
+        row.has[FIGURE_step_time_s] = true;
+        row.figures[FIGURE_step_time_s] = steps[i];
+        EXPECT_INT(sweep_database_put_row(database, "1", "{}", &row, &error), STATUS_OK);
+        sweep_database_close(database);
+        EXPECT_INT(sweep_database_open_to_read(&database, file, "test", &error), i < 5 ? STATUS_BAD_INPUT : STATUS_OK);
+        EXPECT((i < 5) == (strstr(error.message, "figures that no simulation gives") != NULL));
+        if (i >= 5) {
+            sweep_database_close(database);
+        }
+        unlink(file);
+    }
+}
+
 static void test_bad_files(void)
 {
     struct sweep_database *database;
@@ -390,4 +415,4 @@ static void test_bad_files(void)
 
 TEST_MAIN(TEST(test_points), TEST(test_range), TEST(test_log_count), TEST(test_refused), TEST(test_hash),
           TEST(test_threads_and_resume), TEST(test_error_rows), TEST(test_memory_columns), TEST(test_pareto),
-          TEST(test_infinite_figure), TEST(test_bad_files))
+          TEST(test_infinite_figure), TEST(test_absurd_figures), TEST(test_bad_files))

@@ -105,7 +105,7 @@ static enum status read_integer(struct sweep_database *database, const char *sql
     return STATUS_OK;
 }
 
-/* A file may be anybody's: figures are numbers, finite and not negative, or absent. */
+/* A file may be anybody's: figures are numbers, not negative, or absent; and neither so large nor so small that the ratio of two overflows, which charts divide. */
 static enum status check_figures(struct sweep_database *database, struct error *error)
 {
     struct strbuf sql = { 0 };
@@ -113,17 +113,20 @@ static enum status check_figures(struct sweep_database *database, struct error *
     strbuf_append(&sql, "SELECT count(*) FROM results WHERE 0");
     for (int i = 0; i < SWEEP_FIGURE_COUNT;
          i++) { /* SQLite: texts are above all numbers, and of nothing neither is true */
-        strbuf_printf(&sql, " OR NOT (%s BETWEEN 0 AND 1e300)", sweep_figures[i].name);
+        strbuf_printf(&sql, " OR NOT (%s = 0 OR %s BETWEEN 1e-100 AND 1e100)", sweep_figures[i].name,
+                      sweep_figures[i].name);
     }
     enum status status = sql.failed ? error_set(error, STATUS_NO_MEMORY, "out of memory opening a database")
                                     : read_integer(database, sql.text, &wrong, error);
     strbuf_free(&sql);
     TRY(status);
-    return wrong == 0 ? STATUS_OK
-                      : error_at(error, STATUS_BAD_INPUT, database->file, NULL,
-                                 "is damaged: %" PRId64 " rows have figures that no simulation gives (text, negative, "
-                                 "infinite); delete those rows of the table results, or name another with --db",
-                                 wrong);
+    return wrong == 0
+               ? STATUS_OK
+               : error_at(
+                     error, STATUS_BAD_INPUT, database->file, NULL,
+                     "is damaged: %" PRId64 " rows have figures that no simulation gives (text, negative, "
+                     "infinite, next to nothing); delete those rows of the table results, or name another with --db",
+                     wrong);
 }
 
 /* Ours, empty, or somebody else's. */
