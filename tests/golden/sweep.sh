@@ -70,7 +70,7 @@ dump "$folder/long.db" >"$folder/long.txt"
 all=$("$binary" sweep --db "$folder/long.db" --json --quiet | grep -c '^ *"hash":')
 mpi=()
 if command -v mpirun >/dev/null && [ -e "$(dirname "$binary")/memwall_sweep_mpi.so" ]; then
-    mpi=(mpirun --allow-run-as-root --oversubscribe -n 3)
+    mpi=(timeout --signal=KILL 120 mpirun --allow-run-as-root --oversubscribe -n 3) # Open MPI 4.1 was once seen to wait for itself in PMIx_server_finalize, all ranks gone
 fi
 pause() { # up to so many milliseconds
     sleep "0.$(printf %03d $((RANDOM % $1)))"
