@@ -104,6 +104,14 @@ static void draw_stages(const char *title, const struct planner_stage *stages, u
     strbuf_char(out, '\n');
 }
 
+static void add_words(char *text, const struct strbuf *words)
+{
+    size_t length = strlen(text);
+    if (words->text != NULL && length + words->length < SPLIT_WIDTH) {
+        memcpy(text + length, words->text, words->length + 1);
+    }
+}
+
 /* " (3 5)": how many layers the stages have, where not equally many; " gpipe": the order, where not that of the best plan. Each as far as there is room. */
 static void stage_words(const struct planner_choice *choice, const struct planner_choice *best, char *text)
 {
@@ -118,13 +126,14 @@ static void stage_words(const struct planner_choice *choice, const struct planne
         strbuf_printf(&layers, "%s%" PRId64, i == 0 ? " (" : " ", plan->stage_layers[i]);
     }
     strbuf_char(&layers, ')');
-    size_t length = strlen(text);
-    if (!even && layers.text != NULL && length + layers.length < SPLIT_WIDTH) {
-        snprintf(text + length, SPLIT_WIDTH - length, "%s", layers.text);
+    if (!even) {
+        add_words(text, &layers);
     }
-    length = strlen(text);
-    if (strcmp(plan->order, best->plan.order) != 0 && length + strlen(plan->order) + 1 < SPLIT_WIDTH) {
-        snprintf(text + length, SPLIT_WIDTH - length, " %s", plan->order);
+    if (strcmp(plan->order, best->plan.order) != 0) {
+        struct strbuf order = { 0 };
+        strbuf_printf(&order, " %s", plan->order);
+        add_words(text, &order);
+        strbuf_free(&order);
     }
     strbuf_free(&layers);
 }
