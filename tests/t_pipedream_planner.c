@@ -283,7 +283,8 @@ static void test_memory_by_order(void)
     }
 }
 
-/* Each stage's memory in an answer is near what the simulator finds there; the last one's with its own copy of a tied table. */
+/* Each stage's memory in an answer is what the simulator finds there but for a pass's short-lived tensors (the logits are half of a 16-bit table), the last one's with its own copy of a tied table: forgotten, that
+ * would be 18 bytes a parameter, nine tables. */
 static void test_memory_of_stages(void)
 {
     static struct scenario scenario;
@@ -301,6 +302,7 @@ static void test_memory_of_stages(void)
     parameters_defaults(planner->parameters, planner->parameter_count, &request.parameters);
     EXPECT_INT(planner_search(planner, &request, &answer, &error), STATUS_OK);
     const struct planner_result *result = &answer.results[0];
+    const double table_bytes = 2.0 * 200000 * 1024;
     uint32_t compared = 0;
     for (uint32_t k = 0; k <= result->runner_up_count; k++) {
         const struct planner_choice *choice = k == 0 ? &result->best : &result->runners_up[k - 1];
@@ -316,7 +318,9 @@ static void test_memory_of_stages(void)
                     peak = (double)timeline.spaces[i].peak_bytes;
                 }
             }
-            EXPECT(peak >= counted && peak < 1.4 * counted);
+            printf("stage %u of %u: %.4g GiB counted, %.4g simulated\n", schedule.ranks[r].stage, choice->stage_count,
+                   counted / 0x1p30, peak / 0x1p30);
+            EXPECT(peak >= counted && peak - counted < table_bytes);
             compared++;
         }
         timeline_free(&timeline);
