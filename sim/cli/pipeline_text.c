@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/plan/plan.h"
+
 enum { GRID_WIDTH_MAX = 160, GRID_COLUMNS_MAX = 4096, CELL_BYTES = 24 };
 
 /* ---- the picture ---- */
@@ -19,13 +21,9 @@ static int64_t grid_step(const struct schedule *s, const struct timeline *timeli
         }
         const int64_t times[] = { timeline->ops[i].start_ps, timeline->ops[i].end_ps };
         for (int k = 0; k < 2; k++) {
-            int64_t a = step, b = times[k];
-            while (b != 0) {
-                int64_t rest = a % b;
-                a = b;
-                b = rest;
+            if (times[k] > 0) {
+                step = step > 0 ? plan_gcd(step, times[k]) : times[k];
             }
-            step = a;
         }
     }
     return step > 0 && timeline->end_ps / step <= GRID_COLUMNS_MAX ? step : 0;

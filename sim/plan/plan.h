@@ -96,7 +96,7 @@ enum status plan_check_stages(const struct plan *plan, const struct model *model
 /* A degree that does not divide: refused with the nearest that do. */
 enum status plan_refuse_divisor(const char *path, const char *what, int64_t degree, const char *whole_name,
                                 int64_t whole, struct error *error);
-/* The greatest common divisor of two degrees, each at least 1. */
+/* The greatest common divisor of two numbers, each at least 1. */
 int64_t plan_gcd(int64_t a, int64_t b);
 
 /* Stages of the model that boundaries divide: pipeline * virtual_stages, of one model copy. */
