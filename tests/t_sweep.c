@@ -28,7 +28,6 @@ static void test_points(void)
     EXPECT_INT(sweep_parse(&sweep, SMALL, "t.json", &error), STATUS_OK);
     EXPECT_INT(sweep.combinations, 16);
     struct sweep_walk walk;
-    bool found;
     uint64_t count = 0;
     sweep_walk_start(&walk, &sweep);
     for (int tensor = 1; tensor <= 2; tensor++) {
@@ -37,8 +36,8 @@ static void test_points(void)
                 if (2 / (tensor * pipeline) < 1) {
                     continue;
                 }
-                EXPECT_INT(sweep_walk_next(&walk, &found, &error), STATUS_OK);
-                EXPECT(found);
+                EXPECT(sweep_walk_next(&walk));
+                EXPECT(walk.fault.expression == NULL);
                 EXPECT_INT(walk.point, count++);
                 EXPECT_REAL(walk.values[0].number, tensor, 0);
                 EXPECT_REAL(walk.values[1].number, pipeline, 0);
@@ -47,8 +46,7 @@ static void test_points(void)
             }
         }
     }
-    EXPECT_INT(sweep_walk_next(&walk, &found, &error), STATUS_OK);
-    EXPECT(!found);
+    EXPECT(!sweep_walk_next(&walk));
     EXPECT_INT(sweep.points, count);
     sweep_free(&sweep);
 }
@@ -121,7 +119,8 @@ static void test_refused(void)
         { SWEEP("{\"path\":\"nodes\",\"values\":[1]},{\"name\":\"Nodes\",\"values\":[1]}", ""), "two axes are called" },
         { SWEEP("{\"path\":\"nodes\",\"values\":[1]}", "\"nods == 1\""), "did you mean \"nodes\"" },
         { SWEEP("{\"path\":\"nodes\",\"values\":[1]}", "\"nodes\""), "must be true or false" },
-        { SWEEP("{\"path\":\"nodes\",\"values\":[1,0]}", "\"1 / nodes > 0\""), "at nodes = 0" },
+        { SWEEP("{\"path\":\"nodes\",\"values\":[0]}", "\"1 / nodes > 0\""),
+          "no point can be computed: \"1 / nodes > 0\"" },
         { SWEEP("{\"path\":\"nodes\",\"values\":[1]}", "\"training == 1\""), "wants one value" },
         { SWEEP("{\"zip\":[{\"path\":\"nodes\",\"values\":[1]},{\"path\":\"gpus\",\"values\":[1,2]}]}", ""),
           "equally many" },
@@ -254,6 +253,46 @@ static void test_error_rows(void)
     EXPECT(row.reason[0] != '\0');
     EXPECT(row.figures[FIGURE_peak_bytes] > row.figures[FIGURE_capacity_bytes]);
     EXPECT(row.figures[FIGURE_step_time_s] > 0);
+}
+
+/* Where a link or a condition cannot be computed the point is a row that says so; a condition that can be computed refuses it all the same. */
+static void test_fault_rows(void)
+{
+    static const char text[] = SWEEP(
+        "{\"path\":\"training.micro_batch\",\"values\":[0,1,2,4]},{\"name\":\"n\",\"values\":[1,2]},"
+        "{\"name\":\"inverse\",\"expression\":\"4 / micro_batch\"},{\"name\":\"twice\",\"expression\":\"2 * inverse\"}",
+        "\"n == 1 or micro_batch == 0\",\"micro_batch == 4 or twice >= 4\",\"1 / (micro_batch - 4) < 1\"");
+    struct sweep sweep;
+    struct sweep_database *database;
+    struct sweep_progress progress;
+    struct error error = { 0 };
+    struct strbuf out = { 0 }, notes = { 0 };
+    int64_t id = 0;
+    uint64_t rows;
+    EXPECT_INT(sweep_parse(&sweep, text, "t.json", &error), STATUS_OK);
+    EXPECT_TEXT(error.message, "");
+    EXPECT_INT(sweep.points, 5); /* micro-batch 0 with n = 1 and 2; 1, 2 and 4 with n = 1 */
+    EXPECT_INT(sweep_database_open(&database, NULL, "test", &error), STATUS_OK);
+    EXPECT_INT(sweep_database_enter(database, &sweep, &id, &error), STATUS_OK);
+    const struct sweep_options options = { .threads = 2 };
+    for (int round = 0; round < 2; round++) { /* the second finds all of them */
+        EXPECT_INT(sweep_run(&sweep, database, id, &options, &progress, &error), STATUS_OK);
+        EXPECT_INT(progress.finished, 5);
+        EXPECT_INT(progress.found, 5 * round);
+        EXPECT_INT(progress.counts[SWEEP_ERROR], 3);
+        EXPECT_INT(progress.counts[SWEEP_DONE], 2);
+    }
+    const struct sweep_query query = { .sweep = id, .where = "status = 'error'", .format = SWEEP_CSV };
+    EXPECT_INT(sweep_query_print(database, &query, &out, &rows, &notes, &error), STATUS_OK);
+    EXPECT_INT(rows, 3);
+    EXPECT_PART(out.text, "0,0,1,,,test");
+    EXPECT_PART(out.text, "\"\"4 / micro_batch\"\": / gives no finite number at micro_batch = 0\"");
+    EXPECT_PART(out.text, "4,4,1,1,2,test");
+    EXPECT_PART(out.text, "\"\"1 / (micro_batch - 4) < 1\"\": / gives no finite number at micro_batch = 4\"");
+    strbuf_free(&out);
+    strbuf_free(&notes);
+    sweep_database_close(database);
+    sweep_free(&sweep);
 }
 
 /* What fills the fullest device adds up; the first stage of 1F1B keeps two micro-batches, the last one. */
@@ -414,5 +453,5 @@ static void test_bad_files(void)
 }
 
 TEST_MAIN(TEST(test_points), TEST(test_range), TEST(test_log_count), TEST(test_refused), TEST(test_hash),
-          TEST(test_threads_and_resume), TEST(test_error_rows), TEST(test_memory_columns), TEST(test_pareto),
-          TEST(test_infinite_figure), TEST(test_absurd_figures), TEST(test_bad_files))
+          TEST(test_threads_and_resume), TEST(test_error_rows), TEST(test_fault_rows), TEST(test_memory_columns),
+          TEST(test_pareto), TEST(test_infinite_figure), TEST(test_absurd_figures), TEST(test_bad_files))

@@ -15,6 +15,7 @@ static const char *kind_word(enum value_kind kind)
     case VALUE_BOOL: return "true or false";
     case VALUE_NUMBER: return "a number";
     case VALUE_TEXT: return "a text";
+    case VALUE_MISSING: return "nothing";
     case VALUE_JSON: break;
     }
     return "a list or object";
@@ -34,7 +35,8 @@ bool expression_value_equal(const struct expression_value *a, const struct expre
         return false;
     }
     switch (a->kind) {
-    case VALUE_NULL: return true;
+    case VALUE_NULL:
+    case VALUE_MISSING: return true;
     case VALUE_BOOL: return a->boolean == b->boolean;
     case VALUE_NUMBER: return a->number == b->number;
     case VALUE_TEXT:
@@ -47,7 +49,8 @@ void expression_value_print(const struct expression_value *value, struct strbuf 
 {
     char number[32];
     switch (value->kind) {
-    case VALUE_NULL: strbuf_append(out, "null"); break;
+    case VALUE_NULL:
+    case VALUE_MISSING: strbuf_append(out, "null"); break;
     case VALUE_BOOL: strbuf_append(out, value->boolean ? "true" : "false"); break;
     case VALUE_NUMBER: strbuf_append(out, text_real(value->number, number, sizeof number)); break;
     case VALUE_TEXT: strbuf_json_string(out, value->text); break;
@@ -187,13 +190,19 @@ static enum status evaluate_logic(const struct evaluation *e, const struct expre
     return STATUS_OK;
 }
 
+static enum status no_value(const struct evaluation *e)
+{
+    return error_set(e->error, STATUS_BAD_INPUT, "\"%.200s\": a linked value that it needs has none here",
+                     e->expression->source);
+}
+
 static enum status evaluate(const struct evaluation *e, const struct expression_node *node,
                             struct expression_value *value)
 {
     struct expression_value a = { 0 }, b = { 0 };
     switch (node->op) {
     case OP_VALUE: *value = node->value; return STATUS_OK;
-    case OP_NAME: *value = e->values[node->name]; return STATUS_OK;
+    case OP_NAME: *value = e->values[node->name]; return value->kind != VALUE_MISSING ? STATUS_OK : no_value(e);
     case OP_OR:
     case OP_AND:
     case OP_NOT:

@@ -24,7 +24,8 @@
 
 enum { EXPRESSION_BYTES_MAX = 4096, EXPRESSION_DEPTH_MAX = 64, EXPRESSION_NAMES_MAX = 64 };
 
-enum value_kind { VALUE_NULL, VALUE_BOOL, VALUE_NUMBER, VALUE_TEXT, VALUE_JSON };
+/* VALUE_MISSING: a name that could not be computed; an expression that comes to need it cannot be either. */
+enum value_kind { VALUE_NULL, VALUE_BOOL, VALUE_NUMBER, VALUE_TEXT, VALUE_JSON, VALUE_MISSING };
 
 /* `text`: of VALUE_TEXT, and the compact JSON of VALUE_JSON (objects and lists: only == and != take them); borrowed. */
 struct expression_value {
@@ -59,7 +60,7 @@ enum status expression_test(const struct expression *expression, const struct ex
 void expression_free(struct expression *expression);
 
 bool expression_value_equal(const struct expression_value *a, const struct expression_value *b);
-/* As JSON: 4, "text", true, null. */
+/* As JSON: 4, "text", true, null (also where it is missing). */
 void expression_value_print(const struct expression_value *value, struct strbuf *out);
 
 #endif

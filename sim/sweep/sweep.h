@@ -12,7 +12,8 @@
  *       "conditions": [ "tensor * pipeline * data == gpus", "data >= 1" ] }
  *
  * Expressions (expression.h) may name axes, by name or path, and keys of the base scenario that hold one value. The points are the combinations of all axes (the last varies fastest) that meet
- * every condition. What is wrong with the sweep as a whole is refused before anything runs; what is wrong with one point's scenario is that point's result. */
+ * every condition. What is wrong with the sweep as a whole is refused before anything runs; what is wrong with one point's scenario is that point's result, also where a linked value or a
+ * condition cannot be computed there (1 / 0) unless that is so at every point. */
 #ifndef MEMWALL_SWEEP_SWEEP_H
 #define MEMWALL_SWEEP_SWEEP_H
 
@@ -72,20 +73,32 @@ enum status sweep_load(struct sweep *sweep, const char *file, struct error *erro
 enum status sweep_parse(struct sweep *sweep, const char *text, const char *file, struct error *error);
 void sweep_free(struct sweep *sweep);
 
+/* What cannot be computed at a point. */
+struct sweep_fault {
+    const struct expression *expression; /* the first of a linked value or a condition; NULL: nothing */
+    bool is_condition;
+    uint32_t depth;
+};
+
 /* A walk over the points in order.
  *
- *     struct sweep_walk walk; bool found;
+ *     struct sweep_walk walk;
  *     sweep_walk_start(&walk, &sweep);
- *     while (sweep_walk_next(&walk, &found, error) == STATUS_OK && found) ... walk.values[axis] ... */
+ *     while (sweep_walk_next(&walk)) ... walk.values[axis] ...
+ *
+ * A combination with a fault is a point without a scenario, unless a condition that can be computed refuses it: what has no value is VALUE_MISSING, sweep_walk_why says why. */
 struct sweep_walk {
     const struct sweep *sweep;
     bool started;
     uint64_t point; /* number of this one, from 0 */
     uint32_t index[SWEEP_AXES_MAX];
     struct expression_value values[SWEEP_NAMES_MAX]; /* borrow from the sweep */
-    uint64_t *refused;                               /* [condition_count], counted when not NULL */
+    struct sweep_fault fault;
+    uint64_t *refused; /* [condition_count], counted when not NULL */
 };
 void sweep_walk_start(struct sweep_walk *walk, const struct sweep *sweep);
-enum status sweep_walk_next(struct sweep_walk *walk, bool *found, struct error *error);
+bool sweep_walk_next(struct sweep_walk *walk);
+/* The error of the walk's fault, with the values it was found at. */
+enum status sweep_walk_why(const struct sweep_walk *walk, struct error *error);
 
 #endif

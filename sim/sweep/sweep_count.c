@@ -81,18 +81,18 @@ enum status sweep_count_points(struct sweep *sweep, const struct json *root, str
     sweep->combinations = (uint64_t)product;
     struct sweep_walk walk;
     uint64_t refused[SWEEP_CONDITIONS_MAX] = { 0 };
-    bool found = true;
+    uint64_t faults = 0;
+    struct error first_fault = { 0 };
     sweep_walk_start(&walk, sweep);
     walk.refused = refused;
-    for (;;) {
-        struct error own = { 0 };
-        if (sweep_walk_next(&walk, &found, &own) != STATUS_OK) {
-            return json_error(root, error, "%s", own.message);
-        }
-        if (!found) {
-            break;
-        }
+    while (sweep_walk_next(&walk)) {
         sweep->points++;
+        if (walk.fault.expression != NULL && faults++ == 0) {
+            (void)sweep_walk_why(&walk, &first_fault);
+        }
+    }
+    if (faults > 0 && faults == sweep->points) {
+        return json_error(root, error, "no point can be computed: %s", first_fault.message);
     }
     uint32_t worst = 0;
     for (uint32_t i = 0; i < sweep->condition_count; i++) {
@@ -124,16 +124,16 @@ static bool is_about_item(const struct sweep *sweep, const char *where)
     return false;
 }
 
-/* The first point, made and loaded: values that can stand nowhere, and keys below "machine", "model", ... that these do not have, are the sweep's fault. */
+/* The first point that can be computed, made and loaded: values that can stand nowhere, and keys below "machine", "model", ... that these do not have, are the sweep's fault. */
 enum status sweep_try_first(struct sweep *sweep, const struct json *root, struct error *error)
 {
     struct sweep_walk walk;
     struct strbuf text = { 0 };
     struct scenario scenario;
     struct error own = { 0 };
-    bool found;
     sweep_walk_start(&walk, sweep);
-    TRY(sweep_walk_next(&walk, &found, error));
+    while (sweep_walk_next(&walk) && walk.fault.expression != NULL) {
+    }
     enum status status = sweep_scenario_text(&walk, &text, &own);
     if (status == STATUS_OK && scenario_parse(&scenario, text.text, sweep->name, NULL, 0, &own) == STATUS_OK) {
         scenario_free(&scenario);

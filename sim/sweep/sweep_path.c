@@ -27,7 +27,8 @@ static bool has_word(const char *type, const char *word)
 static bool takes(const char *type, const struct expression_value *value)
 {
     switch (value->kind) {
-    case VALUE_NULL: return true; /* as if absent */
+    case VALUE_NULL:
+    case VALUE_MISSING: return true; /* as if absent */
     case VALUE_BOOL: return has_word(type, "true");
     case VALUE_NUMBER: return has_word(type, "integer") || has_word(type, "to");
     case VALUE_TEXT:

@@ -53,74 +53,74 @@ static void count(struct run *run, enum sweep_status status, double best, const 
     }
 }
 
-/* A point whose values make no scenario is a row too. */
-static enum status put_unmade(struct run *run, const struct error *why, const char *axes, struct error *error)
+/* What the walk's point is known by, its scenario in run->text. A point that has none is a row too: `why` then says so (else STATUS_OK), and what it was to be and why it is not make its hash. */
+static enum status identify(struct run *run, const char *axes, struct error *why, struct hash *hash,
+                            struct error *error)
+{
+    *why = (struct error){ 0 };
+    enum status status = run->walk.fault.expression != NULL ? sweep_walk_why(&run->walk, why)
+                                                            : sweep_scenario_text(&run->walk, &run->text, why);
+    if (status == STATUS_OK) {
+        return sweep_scenario_hash(run->text.text, hash, error);
+    }
+    if (status == STATUS_NO_MEMORY) {
+        return error_set(error, STATUS_NO_MEMORY, "%s", why->message);
+    }
+    *hash = hash_start();
+    hash_text_field(hash, run->sweep->base);
+    hash_text_field(hash, axes);
+    hash_text_field(hash, why->message);
+    return STATUS_OK;
+}
+
+static enum status put_unmade(struct run *run, const char *name, const struct error *why, const char *axes,
+                              struct error *error)
 {
     struct sweep_row row;
-    struct hash hash = hash_start();
-    char name[HASH_TEXT_BYTES];
     memset(&row, 0, sizeof row);
     row.status = SWEEP_ERROR;
     row.error = why->status;
     snprintf(row.reason, sizeof row.reason, "%s", why->message);
-    hash_text_field(&hash, run->sweep->base);
-    hash_text_field(&hash, axes);
     TRY(sweep_database_begin(run->database, error));
-    TRY(sweep_database_put_row(run->database, hash_text(&hash, name), run->sweep->base, &row, error));
+    TRY(sweep_database_put_row(run->database, name, run->sweep->base, &row, error));
     TRY(sweep_database_put_point(run->database, run->id, run->walk.point, name, axes, error));
     count(run, SWEEP_ERROR, NAN, axes);
     return STATUS_OK;
 }
 
-/* The point at which the walk stands: finished already, or into `slot`. */
-static enum status take_point(struct run *run, struct sweep_slot *slot, bool *used, struct error *error)
+/* The point at which the walk stands, with its axes' values: finished already, or into `slot`, which takes `axes` over. */
+static enum status take_point(struct run *run, struct strbuf *axes, struct sweep_slot *slot, bool *used,
+                              struct error *error)
 {
-    struct strbuf axes = { 0 };
     struct hash hash;
-    struct error own = { 0 };
+    struct error why;
     bool found = false;
     enum sweep_status was;
     double best = NAN;
-    *used = false;
-    sweep_axes_json(&run->walk, &axes);
-    if (axes.failed) {
+    char name[HASH_TEXT_BYTES];
+    TRY(identify(run, axes->text, &why, &hash, error));
+    TRY(sweep_database_find(run->database, hash_text(&hash, name), FIGURE_tokens_per_s, &found, &was, &best, error));
+    if (found) {
+        TRY(sweep_database_begin(run->database, error));
+        TRY(sweep_database_put_point(run->database, run->id, run->walk.point, name, axes->text, error));
+        count(run, was, best, axes->text);
+        run->progress->found++;
+        return STATUS_OK;
+    }
+    if (why.status != STATUS_OK) {
+        return put_unmade(run, name, &why, axes->text, error);
+    }
+    slot->text = strdup(run->text.text);
+    if (slot->text == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory");
     }
-    enum status status = sweep_scenario_text(&run->walk, &run->text, &own);
-    if (status != STATUS_OK && status != STATUS_NO_MEMORY) {
-        status = put_unmade(run, &own, axes.text, error);
-        strbuf_free(&axes);
-        return status;
-    }
-    if (status == STATUS_OK) {
-        status = sweep_scenario_hash(run->text.text, &hash, error);
-    }
-    char name[HASH_TEXT_BYTES];
-    if (status == STATUS_OK) {
-        status =
-            sweep_database_find(run->database, hash_text(&hash, name), FIGURE_tokens_per_s, &found, &was, &best, error);
-    }
-    if (status == STATUS_OK && found) {
-        status = sweep_database_begin(run->database, error);
-        if (status == STATUS_OK) {
-            status = sweep_database_put_point(run->database, run->id, run->walk.point, name, axes.text, error);
-        }
-        count(run, was, best, axes.text);
-        run->progress->found++;
-    } else if (status == STATUS_OK) {
-        slot->text = strdup(run->text.text);
-        slot->axes = axes.text;
-        axes = (struct strbuf){ 0 };
-        slot->point = run->walk.point;
-        slot->id = ++run->next_id;
-        memcpy(slot->hash, name, sizeof slot->hash);
-        *used = true;
-        if (slot->text == NULL) {
-            status = error_set(error, STATUS_NO_MEMORY, "out of memory");
-        }
-    }
-    strbuf_free(&axes);
-    return status;
+    slot->axes = axes->text;
+    *axes = (struct strbuf){ 0 };
+    slot->point = run->walk.point;
+    slot->id = ++run->next_id;
+    memcpy(slot->hash, name, sizeof slot->hash);
+    *used = true;
+    return STATUS_OK;
 }
 
 /* Fills free slots. Points found in the database are many in a resumed sweep: a few at a time, so that the threads do not wait. */
@@ -133,13 +133,18 @@ static enum status refill(struct run *run, struct error *error)
         if (slot == NULL) {
             return STATUS_OK;
         }
-        bool found, used;
-        TRY(sweep_walk_next(&run->walk, &found, error));
-        if (!found) {
+        struct strbuf axes = { 0 };
+        bool used = false;
+        if (!sweep_walk_next(&run->walk)) {
             run->walked = true;
             break;
         }
-        TRY(take_point(run, slot, &used, error)); /* a free slot is this thread's alone */
+        sweep_axes_json(&run->walk, &axes);
+        enum status status = axes.failed
+                                 ? error_set(error, STATUS_NO_MEMORY, "out of memory")
+                                 : take_point(run, &axes, slot, &used, error); /* a free slot is this thread's */
+        strbuf_free(&axes);
+        TRY(status);
         passed += !used;
         if (used) {
             (void)pthread_mutex_lock(&run->pool.lock);

@@ -12,16 +12,18 @@ void sweep_walk_start(struct sweep_walk *walk, const struct sweep *sweep)
     memcpy(walk->values + SWEEP_AXES_MAX, sweep->constants, sizeof sweep->constants);
 }
 
-/* An expression that cannot be computed: say for which combination. */
-static enum status place(const struct sweep_walk *walk, uint32_t depth, enum status status, struct error *error)
+enum status sweep_walk_why(const struct sweep_walk *walk, struct error *error)
 {
-    if (error == NULL) {
-        return status;
-    }
+    const struct sweep_fault *fault = &walk->fault;
+    struct expression_value value;
     struct strbuf where = { 0 };
+    bool holds;
+    CHECK(fault->expression != NULL);
+    enum status status = fault->is_condition ? expression_test(fault->expression, walk->values, &holds, error)
+                                             : expression_evaluate(fault->expression, walk->values, &value, error);
     for (uint32_t i = 0; i < walk->sweep->axis_count; i++) {
         const struct sweep_axis *axis = &walk->sweep->axes[i];
-        if (!axis->linked && axis->depth <= depth) {
+        if (!axis->linked && axis->depth <= fault->depth) {
             strbuf_printf(&where, "%s%s = ", where.length > 0 ? ", " : " at ", axis->name);
             expression_value_print(&walk->values[i], &where);
         }
@@ -32,10 +34,20 @@ static enum status place(const struct sweep_walk *walk, uint32_t depth, enum sta
     return status;
 }
 
-/* What becomes known with the choice at `depth`: values, linked values, conditions. */
-static enum status choose(struct sweep_walk *walk, uint32_t depth, bool *holds, struct error *error)
+static void note_fault(struct sweep_walk *walk, const struct expression *expression, bool is_condition, uint32_t depth)
+{
+    if (walk->fault.expression == NULL) {
+        walk->fault = (struct sweep_fault){ expression, is_condition, depth };
+    }
+}
+
+/* What becomes known with the choice at `depth`: values, linked values, conditions. Whether no condition refuses it. */
+static bool choose(struct sweep_walk *walk, uint32_t depth)
 {
     const struct sweep *sweep = walk->sweep;
+    if (walk->fault.depth >= depth) {
+        walk->fault = (struct sweep_fault){ 0 };
+    }
     for (uint32_t i = 0; i < sweep->axis_count; i++) {
         if (!sweep->axes[i].linked && sweep->axes[i].group == depth) {
             walk->values[i] = sweep->axes[i].values[walk->index[depth]];
@@ -43,54 +55,52 @@ static enum status choose(struct sweep_walk *walk, uint32_t depth, bool *holds, 
     }
     for (uint32_t i = 0; i < sweep->linked_count; i++) {
         const struct sweep_axis *axis = &sweep->axes[sweep->linked[i]];
-        if (axis->depth == depth) {
-            enum status status =
-                expression_evaluate(&axis->expression, walk->values, &walk->values[sweep->linked[i]], error);
-            if (status != STATUS_OK) {
-                return place(walk, depth, status, error);
-            }
+        struct expression_value *value = &walk->values[sweep->linked[i]];
+        if (axis->depth == depth && expression_evaluate(&axis->expression, walk->values, value, NULL) != STATUS_OK) {
+            *value = (struct expression_value){ .kind = VALUE_MISSING };
+            note_fault(walk, &axis->expression, false, depth);
         }
     }
-    *holds = true;
-    for (uint32_t i = 0; i < sweep->condition_count && *holds; i++) {
-        if (sweep->conditions[i].depth == depth) {
-            enum status status = expression_test(&sweep->conditions[i].expression, walk->values, holds, error);
-            if (status != STATUS_OK) {
-                return place(walk, depth, status, error);
-            }
-            if (!*holds && walk->refused != NULL) {
+    for (uint32_t i = 0; i < sweep->condition_count; i++) {
+        const struct sweep_condition *condition = &sweep->conditions[i];
+        bool holds = true;
+        if (condition->depth != depth) {
+            continue;
+        }
+        if (expression_test(&condition->expression, walk->values, &holds, NULL) != STATUS_OK) {
+            note_fault(walk, &condition->expression, true, depth);
+        } else if (!holds) {
+            if (walk->refused != NULL) {
                 walk->refused[i]++;
             }
+            return false;
         }
     }
-    return STATUS_OK;
+    return true;
 }
 
-enum status sweep_walk_next(struct sweep_walk *walk, bool *found, struct error *error)
+bool sweep_walk_next(struct sweep_walk *walk)
 {
     const struct sweep *sweep = walk->sweep;
     uint32_t last = sweep->group_count - 1, depth = walk->started ? last : 0;
     bool forward = !walk->started; /* index[depth] is a fresh choice, else to be raised first */
-    *found = false;
     for (;;) {
         if (!forward) {
             walk->index[depth]++;
         }
         if (walk->index[depth] >= sweep->group_sizes[depth]) {
             if (depth == 0) {
-                return STATUS_OK;
+                return false;
             }
             depth--;
             forward = false;
             continue;
         }
-        bool holds = false;
-        TRY(choose(walk, depth, &holds, error));
+        bool holds = choose(walk, depth);
         if (holds && depth == last) {
             walk->point += walk->started ? 1 : 0;
             walk->started = true;
-            *found = true;
-            return STATUS_OK;
+            return true;
         }
         forward = holds;
         if (holds) {

@@ -69,16 +69,22 @@ static void check_loaded(const struct sweep *sweep)
     struct error error = { 0 };
     struct strbuf text = { 0 };
     uint64_t count = 0;
-    bool found = true;
+    uint64_t faults = 0;
     sweep_walk_start(&walk, sweep);
-    while (sweep_walk_next(&walk, &found, &error) == STATUS_OK && found && test_failures == 0) {
+    while (sweep_walk_next(&walk) && test_failures == 0) {
         EXPECT_INT(walk.point, count++);
+        if (walk.fault.expression != NULL) {
+            EXPECT_INT(sweep_walk_why(&walk, &error), STATUS_BAD_INPUT);
+            faults++;
+            continue;
+        }
         if (count < 4 && sweep_scenario_text(&walk, &text, &error) == STATUS_OK) {
             struct hash hash;
             EXPECT_INT(sweep_scenario_hash(text.text, &hash, &error), STATUS_OK);
         }
     }
     EXPECT_INT(count, sweep->points);
+    EXPECT(faults < count);
     strbuf_free(&text);
 }
 
