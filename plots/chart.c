@@ -215,6 +215,19 @@ static void draw_box(const struct frame *f, uint32_t look, double x, double widt
                   fits ? "" : " fill-opacity=\"0.25\"", fits ? "#ffffff" : LOOKS[look].colour, fits ? "0.8" : "1.2");
 }
 
+/* The baseline of a number at `y`, or above the line of a limit that would cross it. */
+static double clear_of_limits(const struct frame *f, double y)
+{
+    enum { HEIGHT = 10, GAP = 4 };
+    for (uint32_t moved = 0; moved < f->panel->limit_count; moved++) { /* each may lift it into the next */
+        for (uint32_t i = 0; i < f->panel->limit_count; i++) {
+            double line = y_of(f, f->panel->limits[i].y);
+            y = line > y - HEIGHT && line < y + GAP ? line - GAP : y;
+        }
+    }
+    return y;
+}
+
 /* With three digits, with two where there is little room, else not at all. */
 static void draw_number(const struct frame *f, double x, double y, double width, double value)
 {
@@ -226,7 +239,7 @@ static void draw_number(const struct frame *f, double x, double y, double width,
             snprintf(words, sizeof words, "%.*g", digits, value);
         }
         if ((double)strlen(words) * SMALL_LETTER <= width) {
-            svg_text(f->out, x, y, "middle", HALO, words);
+            svg_text(f->out, x, clear_of_limits(f, y), "middle", HALO, words);
             return;
         }
     }

@@ -126,6 +126,52 @@ static void test_stack(void)
     strbuf_free(&out);
 }
 
+/* The y of the first element that has `part`; NAN: none. */
+static double y_beside(const char *svg, const char *part, const char *attribute)
+{
+    const char *at = strstr(svg, part);
+    while (at != NULL && at > svg && *at != '<') {
+        at--;
+    }
+    at = at != NULL ? strstr(at, attribute) : NULL;
+    return at != NULL ? strtod(at + strlen(attribute), NULL) : NAN;
+}
+
+/* A number that a limit's line would cross stands above that line, and above the next where that one would cross it then; others stay at their bar. */
+static void test_numbers_clear_of_limits(void)
+{
+    static const struct chart_point points[] = { { 0, 29.5, true }, { 1, 10, true } };
+    static const char *const words[] = { "first", "second" };
+    const struct chart_series series[] = { { "a", points, 2 } };
+    const struct chart_limit limits[] = { { 31, "upper" }, { 30, "lower" } };
+    struct strbuf out = { 0 };
+    for (uint32_t count = 0; count <= 2; count++) {
+        const struct chart_panel panel = { .title = "GB",
+                                           .kind = CHART_BARS,
+                                           .series = series,
+                                           .series_count = 1,
+                                           .limits = limits + (count == 1),
+                                           .limit_count = count };
+        const struct chart chart = { .title = "t",
+                                     .x_label = "x",
+                                     .scale = CHART_WORDS,
+                                     .words = words,
+                                     .word_count = 2,
+                                     .panels = &panel,
+                                     .panel_count = 1 };
+        out.length = 0;
+        draw(&chart, &out);
+        double bar = y_beside(out.text, "fill=\"#0072B2\" stroke", " y=\""),
+               number = y_beside(out.text, ">29.5</text>", " y=\"");
+        double line = y_beside(out.text, "stroke-dasharray=\"6 4\"", " y1=\"");
+        double other = y_beside(out.text, ">10</text>", " y=\"");
+        EXPECT(number < bar);
+        EXPECT(count == 0 ? number == bar - 4 : fabs(number - (line - 4)) < 0.11); /* to a tenth of a pixel */
+        EXPECT(other > number + 50);
+    }
+    strbuf_free(&out);
+}
+
 static void test_refused(void)
 {
     struct chart_series series[CHART_SERIES_MAX + 1] = { 0 };
@@ -150,4 +196,5 @@ static void test_refused(void)
     strbuf_free(&out);
 }
 
-TEST_MAIN(TEST(test_ticks), TEST(test_steps), TEST(test_lines), TEST(test_stack), TEST(test_refused))
+TEST_MAIN(TEST(test_ticks), TEST(test_steps), TEST(test_lines), TEST(test_stack), TEST(test_numbers_clear_of_limits),
+          TEST(test_refused))
