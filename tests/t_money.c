@@ -239,6 +239,33 @@ static void test_scale_refused(void)
     EXPECT(out.kept.simulated && !out.kept.meets);
     EXPECT_INT(out.kept.factor, 6); /* two micro-batches each; with 12 there would be one */
     EXPECT_PART(out.kept.reason, "24 GPUs: 1 micro-batches in 2 stages");
+    EXPECT_PART(out.kept.reason, "; the fastest that runs has 12 GPUs");
+    need.days = 1e6; /* nothing is refused on the way to where it is met */
+    EXPECT_INT(scale_out_find(&out, &scenario, &need, &error), STATUS_OK);
+    EXPECT(out.kept.meets);
+    EXPECT_TEXT(out.kept.reason, "");
+    scenario_free(&scenario);
+}
+
+/* Every number of replicas that does not run is named. */
+static void test_scale_all_refused(void)
+{
+    static const char *const sets[] = { "gpus=4",
+                                        "parallel.tensor=1",
+                                        "parallel.pipeline=4",
+                                        "parallel.pipeline_order=interleaved",
+                                        "parallel.virtual_stages=2",
+                                        "training.global_batch=16",
+                                        "model.layers=8" };
+    struct scenario scenario;
+    struct scale_out out;
+    struct error error = { 0 };
+    EXPECT_INT(scenario_parse(&scenario, SMALL, "test", sets, 7, &error), STATUS_OK);
+    const struct scale_need need = { .tokens = 1e9, .step_s = 1, .tokens_per_step = 16 * 512, .days = 0.001 };
+    EXPECT_INT(scale_out_find(&out, &scenario, &need, &error), STATUS_OK);
+    EXPECT_INT(out.kept.factor, 4); /* 16 micro-batches in rounds of 4 stages; 8 and 16 replicas leave 2 and 1 */
+    EXPECT_PART(out.kept.reason, "64 GPUs: 1 micro-batches in 4 stages");
+    EXPECT_PART(out.kept.reason, "; nor do these numbers of GPUs run: 32; the fastest that runs has 16 GPUs");
     scenario_free(&scenario);
 }
 
@@ -257,4 +284,5 @@ static void test_scale_goodput(void)
 }
 
 TEST_MAIN(TEST(test_by_hand), TEST(test_days_and_goodput), TEST(test_missing), TEST(test_refused), TEST(test_texts),
-          TEST(test_prices_of_machines), TEST(test_scale_out), TEST(test_scale_refused), TEST(test_scale_goodput))
+          TEST(test_prices_of_machines), TEST(test_scale_out), TEST(test_scale_refused), TEST(test_scale_all_refused),
+          TEST(test_scale_goodput))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/base/strbuf.h"
 #include "sim/base/units.h"
 #include "sim/report/sensitivity_trial.h"
 
@@ -114,9 +115,35 @@ static enum status find_grown(struct scale_option *option, const struct scenario
     return STATUS_OK;
 }
 
-/* A factor that divides the micro-batches: the fastest is kept, the last refusal too. */
+/* Factors that do not run: why the first does not, and the GPUs of the others. */
+struct refusals {
+    char first[SCALE_REASON_BYTES];
+    struct strbuf others;
+};
+
+static void note_refusal(struct refusals *refused, const struct scale_option *option)
+{
+    if (refused->first[0] == '\0') {
+        memcpy(refused->first, option->reason, sizeof refused->first);
+    } else {
+        strbuf_printf(&refused->others, "%s%u", refused->others.length > 0 ? ", " : "", option->gpus);
+    }
+}
+
+static void tell_refusals(struct scale_option *best, const struct refusals *refused)
+{
+    char fastest[64] = "";
+    if (best->simulated) {
+        (void)snprintf(fastest, sizeof fastest, "; the fastest that runs has %u GPUs", best->gpus);
+    }
+    bool others = refused->others.length > 0;
+    (void)snprintf(best->reason, sizeof best->reason, "%.280s%s%.100s%s", refused->first,
+                   others ? "; nor do these numbers of GPUs run: " : "", others ? refused->others.text : "", fastest);
+}
+
+/* A factor that divides the micro-batches: the fastest is kept, the refusals too. */
 static enum status try_divisor(struct scale_option *best, const struct scenario *scenario,
-                               const struct scale_need *need, int64_t factor, char refused[SCALE_REASON_BYTES],
+                               const struct scale_need *need, int64_t factor, struct refusals *refused,
                                struct error *error)
 {
     struct scale_option option = { 0 };
@@ -125,41 +152,49 @@ static enum status try_divisor(struct scale_option *best, const struct scenario 
     }
     TRY(try_factor(&option, scenario, need, (uint32_t)factor, false, error));
     if (!option.simulated) {
-        memcpy(refused, option.reason, SCALE_REASON_BYTES);
+        note_refusal(refused, &option);
     } else if (!best->simulated || option.days < best->days) {
         *best = option;
     }
     return STATUS_OK;
 }
 
-/* Divisors of the micro-batches, rising. */
+/* Divisors of the micro-batches, rising from `from`; then, where none runs, falling: how far it goes. */
+static enum status try_divisors(struct scale_option *best, const struct scenario *scenario,
+                                const struct scale_need *need, int64_t from, int64_t last, struct refusals *refused,
+                                struct error *error)
+{
+    for (int64_t factor = from; factor <= last && !best->meets; factor++) {
+        TRY(try_divisor(best, scenario, need, factor, refused, error));
+    }
+    for (int64_t factor = from - 1; factor >= 1 && !best->simulated; factor--) {
+        TRY(try_divisor(best, scenario, need, factor, refused, error));
+    }
+    return STATUS_OK;
+}
+
 static enum status find_kept(struct scale_option *best, const struct scenario *scenario, const struct scale_need *need,
                              double days, struct error *error)
 {
     int64_t micro_batches = scenario->plan.micro_batches, most = SCALE_GPUS_MAX / (int64_t)scenario->cluster.gpus;
-    double least = fewest(need, days);
+    struct refusals refused = { 0 };
     int64_t last = 1;
     for (int64_t factor = 1; factor <= micro_batches && factor <= most; factor++) {
         last = micro_batches % factor == 0 ? factor : last;
     }
-    char refused[SCALE_REASON_BYTES] = "";
-    int64_t from = (int64_t)fmin(least, (double)last);
-    for (int64_t factor = from; factor <= last && !best->meets; factor++) {
-        TRY(try_divisor(best, scenario, need, factor, refused, error));
-    }
-    for (int64_t factor = from - 1; factor >= 1 && !best->simulated; factor--) { /* then how far it goes */
-        TRY(try_divisor(best, scenario, need, factor, refused, error));
-    }
-    if (!best->meets && refused[0] != '\0') {
-        memcpy(best->reason, refused, sizeof best->reason);
-    } else if (!best->meets) {
+    int64_t from = (int64_t)fmin(fewest(need, days), (double)last);
+    enum status status = try_divisors(best, scenario, need, from, last, &refused, error);
+    if (status == STATUS_OK && !best->meets && refused.first[0] != '\0') {
+        tell_refusals(best, &refused);
+    } else if (status == STATUS_OK && !best->meets) {
         int64_t replicas = scenario->plan.data * last;
         (void)snprintf(best->reason, sizeof best->reason,
                        "a batch of %lld in micro-batches of %lld feeds at most %lld replica%s",
                        (long long)scenario->plan.global_batch, (long long)scenario->plan.micro_batch,
                        (long long)replicas, replicas == 1 ? "" : "s");
     }
-    return STATUS_OK;
+    strbuf_free(&refused.others);
+    return status;
 }
 
 enum status scale_out_find(struct scale_out *out, const struct scenario *scenario, const struct scale_need *need,

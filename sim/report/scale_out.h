@@ -12,7 +12,7 @@
 #include "sim/plan/scenario.h"
 
 /* More than that is not simulated: a cluster's description grows with its servers. */
-enum { SCALE_GPUS_MAX = 1 << 16, SCALE_REASON_BYTES = 256 };
+enum { SCALE_GPUS_MAX = 1 << 16, SCALE_REASON_BYTES = 512 };
 
 struct scale_need {
     double tokens, days;                             /* to train, within */

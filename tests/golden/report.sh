@@ -96,13 +96,16 @@ run 0 report "$here/../../scenarios/gpt3-175b-dgx-a100.json" --out "$page" --qui
 has "$page" "Each column is the mean of .* that it can carry are far above this picture"
 has "$page" "All on one scale: a picture's full height is .* of what its link can carry"
 has "$page" "Executed (HFU): .*, with recomputation"
-# money: prices of servers and their power are told apart, those of a deadline's ways not said again
+# money: what is paid each way, what it takes, what the deadline takes, what it rests on; nothing is said twice or left over
 run 0 report "$here/../../scenarios/gpt3-175b-dgx-a100.json" --out "$page" --quiet --quick --tokens 300e9 --days 60 --electricity 0.12
-has "$page" "prices, system usd: value"
-has "$page" "prices, system W: value"
-has "$page" "deadline, batch grown, owned: electricity"
-! grep -q "deadline, batch grown, prices" "$page"
-expect "  once" $?
+has "$page" "<caption[^>]*>Money: what is paid"
+has "$page" "all tokens</th><td class=.n.><data value=.[0-9.]*.>\$773,090</data></td><td class=.n.><data value=.[0-9.]*.>\$549,911"
+has "$page" "of it electricity</th><td class=.s.>in the rent</td>"
+has "$page" "<caption[^>]*>What the deadline takes"
+has "$page" "a server</th><td class=.n.><data value=.250000.>\$250,000</data></td><td>2021, recalled, not read in a source: an estimate"
+has "$page" "power of a server at work</th><td class=.n.><data value=.6500.>6,500 W"
+! grep -q "Further figures" "$page"
+expect "  nothing left over" $?
 
 # of a result: the folder, the file in it, the file alone, one that belongs to other files
 run 0 run "$fit" --out "$folder/result" --sensitivity --critical-path --quiet --json

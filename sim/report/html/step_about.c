@@ -1,4 +1,4 @@
-/* Cost, certainty, assumptions with their sources, how to repeat it. */
+/* Certainty, assumptions with their sources, how to repeat it. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,22 +10,15 @@
 
 /* --- studies shown as they are */
 
-/* Prices and terms of a deadline's ways are those of the job itself. */
-static bool is_said_before(const struct step_fact *fact)
-{
-    return strncmp(fact->group, "deadline, ", 10) == 0 &&
-           (strstr(fact->group, ", prices") != NULL || strstr(fact->group, ", terms") != NULL);
-}
-
 /* Two columns: a third would be beyond the edge of a telephone. */
-static void put_facts(struct html *h, const struct step_facts *facts, const char *caption)
+void step_facts_put(struct html *h, const struct step_facts *facts, const bool *said, const char *caption)
 {
     static const struct html_column columns[] = { { "what", false }, { "", true } };
     char text[PAGE_TEXT_BYTES];
     html_table(h, caption, columns, 2);
     for (uint32_t i = 0; i < facts->count; i++) {
         const struct step_fact *fact = &facts->items[i];
-        if (is_said_before(fact)) {
+        if (said != NULL && said[i]) {
             continue;
         }
         html_row(h);
@@ -41,11 +34,6 @@ static void put_facts(struct html *h, const struct step_facts *facts, const char
     html_table_end(h);
 }
 
-void step_cost(struct html *h, const struct step_source *source)
-{
-    put_facts(h, &source->result.money, "Money and energy, with what they rest on");
-}
-
 void step_certainty(struct html *h, const struct step_source *source)
 {
     const struct step_result *r = &source->result;
@@ -54,13 +42,13 @@ void step_certainty(struct html *h, const struct step_source *source)
                   "The step simulated again and again with the machine's fitted constants drawn within their standard "
                   "errors; 5 % of the draws lie below p5, 5 % above p95. Constants without a known error are taken as "
                   "certain, and the interval says nothing of what the model leaves out.");
-        put_facts(h, &r->uncertainty, "How sure the step time is");
+        step_facts_put(h, &r->uncertainty, NULL, "How sure the step time is");
     }
     if (r->failures.count > 0) {
         html_leaf(h, "p", NULL,
                   "Failures at random with the given mean time between them: how often to write a checkpoint, and what "
                   "is left of the machine's time (goodput).");
-        put_facts(h, &r->failures, "Failures and checkpoints");
+        step_facts_put(h, &r->failures, NULL, "Failures and checkpoints");
     }
 }
 

@@ -69,18 +69,6 @@ static void card_memory(struct html *h, const struct step_result *r)
     }
 }
 
-/* The fact of this name in this group; NULL: none. */
-static const struct step_fact *fact_named(const struct step_facts *facts, const char *group, const char *name)
-{
-    for (uint32_t i = 0; i < facts->count; i++) {
-        const struct step_fact *fact = &facts->items[i];
-        if (fact->text == NULL && strcmp(fact->group, group) == 0 && strcmp(fact->name, name) == 0) {
-            return fact;
-        }
-    }
-    return NULL;
-}
-
 static void card_fact(struct html *h, const char *title, const struct step_fact *fact, const struct step_fact *below)
 {
     char text[PAGE_TEXT_BYTES], more[PAGE_TEXT_BYTES], words[PAGE_TEXT_BYTES + 128] = "";
@@ -95,17 +83,17 @@ static void card_fact(struct html *h, const char *title, const struct step_fact 
 static void card_cost(struct html *h, const struct step_result *r)
 {
     const struct step_facts *money = &r->money;
-    const struct step_fact *days = fact_named(money, "", "days");
+    const struct step_fact *days = step_facts_named(money, "", "days");
     char title[PAGE_TEXT_BYTES];
     uint32_t cards = 0;
     if (days != NULL) {
-        card_fact(h, "Training takes", days, fact_named(money, "", "tokens"));
+        card_fact(h, "Training takes", days, step_facts_named(money, "", "tokens"));
     }
     for (uint32_t i = 0; i < money->count && cards < 4; i++) {
         const struct step_fact *fact = &money->items[i];
         if (fact->text == NULL && strcmp(fact->name, "usd") == 0) {
             snprintf(title, sizeof title, "Cost%s%.100s", fact->group[0] != '\0' ? ", " : "", fact->group);
-            card_fact(h, title, fact, fact_named(money, fact->group, "usd per trillion tokens"));
+            card_fact(h, title, fact, step_facts_named(money, fact->group, "usd per trillion tokens"));
             cards++;
         }
     }

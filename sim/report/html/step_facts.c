@@ -152,6 +152,16 @@ const struct step_fact *step_facts_find(const struct step_facts *facts, const ch
     return NULL;
 }
 
+const struct step_fact *step_facts_named(const struct step_facts *facts, const char *group, const char *name)
+{
+    for (uint32_t i = 0; i < facts->count; i++) {
+        if (strcmp(facts->items[i].group, group) == 0 && strcmp(facts->items[i].name, name) == 0) {
+            return &facts->items[i];
+        }
+    }
+    return NULL;
+}
+
 const char *step_number_text(double value, char *buffer, size_t size)
 {
     char digits[64];

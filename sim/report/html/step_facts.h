@@ -26,6 +26,8 @@ enum status step_facts_read(struct step_facts *facts, const struct json *object,
                             struct error *error);
 /* The first fact whose key or group has both of these words ("cost", "trillion"; the second may be NULL) and is a number; NULL: none. */
 const struct step_fact *step_facts_find(const struct step_facts *facts, const char *first, const char *second);
+/* The fact of this group and name; NULL: none. */
+const struct step_fact *step_facts_named(const struct step_facts *facts, const char *group, const char *name);
 /* "1,234,567" from 1000 on, else three significant figures: "23.5". */
 const char *step_number_text(double value, char *buffer, size_t size);
 /* "51.7 %", "9.26 %" of a share; "< 0.01 %" of what is there but too little to show. */

@@ -22,6 +22,9 @@ void step_certainty(struct html *h, const struct step_source *source);
 void step_sources(struct html *h, const struct step_source *source);
 void step_repeat(struct html *h, const struct step_source *source, const char *version, const char *command);
 
+/* A table of the facts of a study, without those `said` already ([count]; NULL: none). */
+void step_facts_put(struct html *h, const struct step_facts *facts, const bool *said, const char *caption);
+
 /* Three significant figures with their unit: "13.7 s" of seconds, "61.2 GiB" of bytes, "23.4 %" of a share, "274 GB/s" of bytes a second: into `text`, which is returned. Bytes of one column
  * have the unit of its largest (page_bytes_as). */
 const char *page_time(double seconds, char text[PAGE_TEXT_BYTES]);
