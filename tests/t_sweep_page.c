@@ -130,10 +130,10 @@ static void test_reasons(void)
         EXPECT_INT(sweep_database_put_point(database, 1, i, hash, "{\"tensor\":1}", &error), STATUS_OK);
     }
     if (data != NULL && sweep_page_data_read(data, database, 1, &error) == STATUS_OK) {
-        EXPECT_INT(data->reason_count, 2);
-        EXPECT_INT(data->reasons[0].count, 3);
-        EXPECT_TEXT(data->reasons[0].text, reasons[0]);
-        EXPECT_TEXT(data->reasons[1].text, reasons[2]);
+        EXPECT_INT(data->reasons.count, 2);
+        EXPECT_INT(data->reasons.items[0].count, 3);
+        EXPECT_TEXT(data->reasons.items[0].text, reasons[0]);
+        EXPECT_TEXT(data->reasons.items[1].text, reasons[2]);
         EXPECT_INT(data->points.count, 0);
         EXPECT(isnan(data->axes[0].explained) && isnan(data->axes[0].effects[0].best));
         sweep_page_data_free(data);

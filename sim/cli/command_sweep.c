@@ -13,10 +13,12 @@
 #include "sim/base/check.h"
 #include "sim/base/file.h"
 #include "sim/base/json_write.h"
+#include "sim/base/printable.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/interrupt.h"
 #include "sim/cli/plugins.h"
 #include "sim/sweep/sweep_query.h"
+#include "sim/sweep/sweep_reasons.h"
 #include "sim/sweep/sweep_run.h"
 
 static enum exit_code run(int argc, char **argv);
@@ -208,8 +210,23 @@ static bool read_query(const struct texts *texts, bool json, struct sweep_query 
     return true;
 }
 
+static void print_reasons(const struct sweep_reasons *reasons, struct json_writer *w)
+{
+    jw_array(w, "reasons");
+    for (uint32_t i = 0; i < reasons->count; i++) {
+        const struct sweep_reason *reason = &reasons->items[i];
+        jw_object(w, NULL);
+        jw_int(w, "points", reason->count);
+        jw_string(w, "status", reason->status);
+        jw_string(w, "reason", reason->text);
+        jw_int(w, "first_point", reason->point);
+        jw_end(w);
+    }
+    jw_end(w);
+}
+
 static void print_progress(const struct sweep_progress *p, const struct sweep *sweep, double seconds,
-                           struct json_writer *w)
+                           const struct sweep_reasons *reasons, struct json_writer *w)
 {
     jw_object(w, "sweep");
     jw_string(w, "name", sweep->name);
@@ -223,6 +240,7 @@ static void print_progress(const struct sweep_progress *p, const struct sweep *s
     jw_uint(w, "ranks", p->ranks);
     jw_bool(w, "interrupted", p->interrupted);
     jw_real(w, "wall_s", seconds);
+    print_reasons(reasons, w);
     jw_end(w);
 }
 
@@ -233,9 +251,40 @@ struct call {
     struct sweep sweep;
     struct sweep_progress progress;
     struct sweep_database *database;
+    struct sweep_reasons reasons; /* of its points that do not fit or failed */
+    struct arena arena;
     bool ran;
     double seconds;
 };
+
+/* The commonest reasons, one line each. */
+static void print_why(const struct sweep_reasons *reasons, struct strbuf *out)
+{
+    enum { SHOWN = 3 };
+    int64_t others = reasons->others;
+    char why[400];
+    for (uint32_t i = 0; i < reasons->count; i++) {
+        const struct sweep_reason *reason = &reasons->items[i];
+        if (i >= SHOWN) {
+            others += reason->count;
+            continue;
+        }
+        snprintf(why, sizeof why, "%s", reason->text);
+        make_printable(why, true);
+        bool failed = strcmp(reason->status, sweep_status_word(SWEEP_ERROR)) == 0;
+        const char *word = failed                                  ? "failed: "
+                           : strncmp(why, "does not fit", 12) == 0 ? "" /* says so itself */
+                                                                   : "do not fit: ";
+        strbuf_printf(out, "%6" PRId64 "  %s%s\n", reason->count, word, why[0] != '\0' ? why : "no reason given");
+    }
+    if (others > 0) {
+        strbuf_printf(out, "%6" PRId64 " for rarer reasons: column reason of the database, or memwall report\n",
+                      others);
+    }
+    if (reasons->count > 0) {
+        strbuf_append(out, "(reasons that differ in numbers alone are counted together, with those of the first)\n");
+    }
+}
 
 static void print_head(const struct call *call, struct strbuf *out)
 {
@@ -244,11 +293,13 @@ static void print_head(const struct call *call, struct strbuf *out)
         strbuf_printf(out,
                       "%s: %" PRIu64 " points of %" PRIu64 " combinations; %" PRIu64 " done, %" PRIu64
                       " do not fit, %" PRIu64 " failed\n%" PRIu64 " found in the database, %" PRIu64
-                      " simulated in %.1f s (%.1f a second, %u rank%s)%s\n\n",
+                      " simulated in %.1f s (%.1f a second, %u rank%s)%s\n",
                       call->sweep.name, p->total, call->sweep.combinations, p->counts[SWEEP_DONE],
                       p->counts[SWEEP_DOES_NOT_FIT], p->counts[SWEEP_ERROR], p->found, p->finished - p->found,
                       call->seconds, (double)(p->finished - p->found) / fmax(call->seconds, 1e-9), p->ranks,
                       p->ranks == 1 ? "" : "s", p->interrupted ? "; interrupted: run it again to go on" : "");
+        print_why(&call->reasons, out);
+        strbuf_char(out, '\n');
     }
 }
 
@@ -271,7 +322,7 @@ static enum exit_code answer(struct call *call, struct sweep_query *query)
         jw_object(&w, NULL);
         jw_string(&w, "schema", "memwall.sweep-result/1");
         if (call->ran) {
-            print_progress(&call->progress, &call->sweep, call->seconds, &w);
+            print_progress(&call->progress, &call->sweep, call->seconds, &call->reasons, &w);
         }
         jw_raw(&w, "rows", rows_text.text != NULL ? rows_text.text : "[]");
         jw_end(&w);
@@ -315,7 +366,7 @@ static enum status run_sweep(struct call *call, struct sweep_query *query, const
         fputs("\r\033[K", stderr);
     }
     call->ran = status == STATUS_OK;
-    return status;
+    return call->ran ? sweep_reasons_read(&call->reasons, call->database, id, &call->arena, error) : status;
 }
 
 static enum exit_code run_and_answer(struct call *call, struct sweep_query *query, const struct sweep_options *options)
@@ -330,6 +381,7 @@ static enum exit_code run_and_answer(struct call *call, struct sweep_query *quer
     enum exit_code code = status == STATUS_OK ? answer(call, query) : cli_complain(&error);
     sweep_database_close(call->database);
     sweep_free(&call->sweep);
+    arena_free(&call->arena);
     return code;
 }
 

@@ -199,14 +199,14 @@ static void put_reasons(const struct sweep_page *p)
     const struct sweep_page_data *data = p->data;
     struct html *h = p->h;
     char text[TEXT_BYTES];
-    int64_t others = data->other_reasons;
+    int64_t others = data->reasons.others;
     html_leaf(h, "p", NULL,
               "Reasons that read the same but for their numbers are counted together; the first line of one of each "
               "stands here, the "
               "database has them whole.");
     html_table(h, "Why points do not fit or fail", columns, 5);
-    for (uint32_t i = 0; i < data->reason_count; i++) {
-        const struct sweep_reason *reason = &data->reasons[i];
+    for (uint32_t i = 0; i < data->reasons.count; i++) {
+        const struct sweep_reason *reason = &data->reasons.items[i];
         if (i >= REASONS_SHOWN) {
             others += reason->count;
             continue;
@@ -289,7 +289,7 @@ enum part { ANSWER, PARETO, REASONS, EFFECTS, REPEAT, PART_COUNT };
 
 static bool is_there(const struct sweep_page_data *data, enum part part)
 {
-    return (part != PARETO || data->points.count > 0) && (part != REASONS || data->reason_count > 0) &&
+    return (part != PARETO || data->points.count > 0) && (part != REASONS || data->reasons.count > 0) &&
            (part != EFFECTS || data->axis_count > 0);
 }
 

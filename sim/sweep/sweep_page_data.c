@@ -59,13 +59,6 @@ static const char *keep(const struct page_reader *r, const char *text)
     return kept != NULL ? kept : "";
 }
 
-/* Its first line. */
-static const char *keep_line(const struct page_reader *r, const char *text)
-{
-    const char *kept = arena_text_n(&r->data->arena, text, strcspn(text, "\n"));
-    return kept != NULL ? kept : "";
-}
-
 /* --- which sweep */
 
 static enum status complain_of_many(const struct page_reader *r, sqlite3_stmt *statement, int64_t wanted)
@@ -120,7 +113,7 @@ static enum status find_sweep(struct page_reader *r, int64_t wanted)
     return status;
 }
 
-/* --- counts and reasons */
+/* --- counts */
 
 static enum status count_rows(struct page_reader *r)
 {
@@ -153,69 +146,6 @@ static enum status count_rows(struct page_reader *r)
                          data->other_versions, sweep_database_version(r->database));
     }
     return STATUS_OK;
-}
-
-/* A reason's words: numbers do not count, nor what follows its first line (who holds what). FNV-1a. */
-static uint64_t pattern_of(const char *status, const char *text)
-{
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (const char *part = status; part != NULL; part = part == status ? text : NULL) {
-        for (const char *c = part; *c != '\0' && *c != '\n'; c++) {
-            bool digit = *c >= '0' && *c <= '9';
-            if (!digit || c == part || c[-1] < '0' || c[-1] > '9') {
-                hash = (hash ^ (unsigned char)(digit ? '0' : *c)) * 0x100000001b3u;
-            }
-        }
-    }
-    return hash;
-}
-
-static void add_reason(const struct page_reader *r, sqlite3_stmt *statement)
-{
-    struct sweep_page_data *data = r->data;
-    const char *status = column_text(statement, 1), *text = column_text(statement, 2);
-    uint64_t pattern = pattern_of(status, text);
-    for (uint32_t i = 0; i < data->reason_count; i++) {
-        if (data->reasons[i].pattern == pattern) {
-            data->reasons[i].count++;
-            return;
-        }
-    }
-    if (data->reason_count == SWEEP_REASONS_MAX) {
-        data->other_reasons++;
-        return;
-    }
-    data->reasons[data->reason_count++] = (struct sweep_reason){
-        .status = keep(r, status),
-        .text = keep_line(r, text),
-        .kind = keep(r, column_text(statement, 3)),
-        .count = 1,
-        .point = sqlite3_column_int64(statement, 0),
-        .pattern = pattern,
-    };
-}
-
-static int by_count(const void *a, const void *b)
-{
-    const struct sweep_reason *x = a, *y = b;
-    return x->count != y->count ? (x->count < y->count ? 1 : -1) : x->point < y->point ? -1 : x->point > y->point;
-}
-
-static enum status read_reasons(struct page_reader *r)
-{
-    char sql[SQL_BYTES];
-    sqlite3_stmt *statement = NULL;
-    int code;
-    snprintf(sql, sizeof sql,
-             "SELECT point, status, reason, error_kind FROM sweep_%" PRId64
-             " WHERE version = ?1 AND status <> 'done' ORDER BY point",
-             r->data->sweep);
-    TRY(prepare(r, sql, &statement));
-    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-        add_reason(r, statement);
-    }
-    qsort(r->data->reasons, r->data->reason_count, sizeof r->data->reasons[0], by_count);
-    return finish(r, statement, code, STATUS_OK);
 }
 
 static enum status read_points(struct page_reader *r)
@@ -382,7 +312,7 @@ enum status sweep_page_data_read(struct sweep_page_data *data, struct sweep_data
     enum status status;
     TRY_OR_FAIL(find_sweep(&r, sweep));
     TRY_OR_FAIL(count_rows(&r));
-    TRY_OR_FAIL(read_reasons(&r));
+    TRY_OR_FAIL(sweep_reasons_read(&data->reasons, database, data->sweep, &data->arena, error));
     TRY_OR_FAIL(read_points(&r));
     TRY_OR_FAIL(find_axes(&r));
     for (uint32_t i = 0; i < data->axis_count; i++) {

@@ -5,15 +5,9 @@
 #include "sim/base/arena.h"
 #include "sim/base/json.h"
 #include "sim/sweep/sweep_database.h"
+#include "sim/sweep/sweep_reasons.h"
 
-enum { SWEEP_REASONS_MAX = 200, SWEEP_EFFECTS_MAX = 64 };
-
-/* Rows that did not end well for what reads as the same reason in its first line, numbers apart. */
-struct sweep_reason {
-    const char *status, *text, *kind; /* of the first such row */
-    int64_t count, point;             /* first */
-    uint64_t pattern;
-};
+enum { SWEEP_EFFECTS_MAX = 64 };
 
 /* What one value of an axis does to the figure, over all rows that are done. NAN: none is. */
 struct sweep_effect {
@@ -41,9 +35,7 @@ struct sweep_page_data {
     struct json_document *definition;
     struct sweep_axis_effects *axes; /* [axis_count], in the sweep's order */
     uint32_t axis_count;
-    struct sweep_reason reasons[SWEEP_REASONS_MAX]; /* by count, falling */
-    uint32_t reason_count;
-    int64_t other_reasons; /* rows whose reasons are beyond SWEEP_REASONS_MAX */
+    struct sweep_reasons reasons;
     struct {
         struct sweep_point *items;
         size_t count, capacity;

@@ -26,6 +26,11 @@ holds " 0 simulated"
 printf '%s' '{ "schema": "memwall.sweep/1", "base": { "model": "gpt2-xl", "machine": "dgx-a100-80gb" }, "axes": [ { "path": "parallel.tensor", "values": [3, 5, 7] } ] }' >"$folder/none.json"
 run 2 sweep "$folder/none.json" --quiet
 holds "No row answers"
+holds "^     3  failed: .*tensor 3 .*does not divide"
+holds "numbers alone are counted together"
+run 2 sweep "$folder/none.json" --quiet --json
+holds '"points": 3'
+holds '"reason": "..parallel: tensor 3'
 holds "status <> 'done'"
 run 2 sweep "$folder/none.json" --quiet --where "status <> 'done'"
 holds "Reasons, each once:"
