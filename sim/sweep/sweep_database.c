@@ -2,24 +2,15 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/base/check.h"
 #include "sim/base/file.h"
-#include "sim/base/json_write.h"
+#include "sim/sweep/sweep_database_internal.h"
 
-enum { APPLICATION_ID = 0x6d77616c /* "mwal" */, FORMAT_VERSION = 2, WAIT_MS = 60000, STATEMENTS = 3 };
-enum statement { FIND, PUT_ROW, PUT_POINT };
-
-struct sweep_database {
-    sqlite3 *sqlite;
-    sqlite3_stmt *statements[STATEMENTS];
-    bool in_transaction;
-    char file[256], version[64];
-};
+enum { APPLICATION_ID = 0x6d77616c /* "mwal" */, FORMAT_VERSION = 2, WAIT_MS = 60000 };
 
 struct sqlite3 *sweep_database_handle(struct sweep_database *database)
 {
@@ -71,13 +62,13 @@ void sweep_database_schema(struct strbuf *out)
         "columns of results.\n");
 }
 
-static enum status fail(const struct sweep_database *database, enum status status, struct error *error)
+enum status database_fail(const struct sweep_database *database, enum status status, struct error *error)
 {
     return error_at(error, status, database->file, NULL, "%s",
                     database->sqlite != NULL ? sqlite3_errmsg(database->sqlite) : "out of memory");
 }
 
-static enum status run_sql(struct sweep_database *database, const char *sql, struct error *error)
+enum status database_run(struct sweep_database *database, const char *sql, struct error *error)
 {
     int code = sqlite3_exec(database->sqlite, sql, NULL, NULL, NULL);
     if (code == SQLITE_OK) {
@@ -88,17 +79,17 @@ static enum status run_sql(struct sweep_database *database, const char *sql, str
                         "is no database, or a damaged one (%s): move it away, or name another with --db",
                         sqlite3_errmsg(database->sqlite));
     }
-    return fail(database, code == SQLITE_NOMEM ? STATUS_NO_MEMORY : STATUS_IO, error);
+    return database_fail(database, code == SQLITE_NOMEM ? STATUS_NO_MEMORY : STATUS_IO, error);
 }
 
 static enum status read_integer(struct sweep_database *database, const char *sql, int64_t *value, struct error *error)
 {
     sqlite3_stmt *statement = NULL;
-    TRY(run_sql(database, "SELECT count(*) FROM sqlite_master", error)); /* damaged files say so here */
+    TRY(database_run(database, "SELECT count(*) FROM sqlite_master", error)); /* damaged files say so here */
     if (sqlite3_prepare_v2(database->sqlite, sql, -1, &statement, NULL) != SQLITE_OK ||
         sqlite3_step(statement) != SQLITE_ROW) {
         (void)sqlite3_finalize(statement);
-        return fail(database, STATUS_BAD_INPUT, error);
+        return database_fail(database, STATUS_BAD_INPUT, error);
     }
     *value = sqlite3_column_int64(statement, 0);
     (void)sqlite3_finalize(statement);
@@ -162,7 +153,7 @@ static enum status make_tables(struct sweep_database *database, struct error *er
     strbuf_printf(&sql, "PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT;", APPLICATION_ID,
                   FORMAT_VERSION);
     enum status status =
-        sql.failed ? error_set(error, STATUS_NO_MEMORY, "out of memory") : run_sql(database, sql.text, error);
+        sql.failed ? error_set(error, STATUS_NO_MEMORY, "out of memory") : database_run(database, sql.text, error);
     strbuf_free(&sql);
     return status;
 }
@@ -172,7 +163,7 @@ static enum status prepare(struct sweep_database *database, enum statement which
     return sqlite3_prepare_v3(database->sqlite, sql, -1, SQLITE_PREPARE_PERSISTENT, &database->statements[which],
                               NULL) == SQLITE_OK
                ? STATUS_OK
-               : fail(database, STATUS_BAD_INPUT, error);
+               : database_fail(database, STATUS_BAD_INPUT, error);
 }
 
 static enum status prepare_all(struct sweep_database *database, struct error *error)
@@ -189,14 +180,14 @@ static enum status prepare_all(struct sweep_database *database, struct error *er
         strbuf_append(&sql, ", ?");
     }
     strbuf_append(&sql, ")");
-    enum status status =
-        sql.failed ? error_set(error, STATUS_NO_MEMORY, "out of memory") : prepare(database, PUT_ROW, sql.text, error);
+    enum status status = sql.failed ? error_set(error, STATUS_NO_MEMORY, "out of memory")
+                                    : prepare(database, STATEMENT_PUT_ROW, sql.text, error);
     strbuf_free(&sql);
     TRY(status);
-    TRY(prepare(database, PUT_POINT,
+    TRY(prepare(database, STATEMENT_PUT_POINT,
                 "INSERT OR REPLACE INTO points(sweep, point, version, hash, axes) VALUES(?, ?, ?, ?, ?)", error));
     return prepare(
-        database, FIND,
+        database, STATEMENT_FIND,
         "SELECT status, tokens_per_s, step_time_s FROM results WHERE version = ? AND hash = ? AND "
         "(error_kind IS NULL OR error_kind NOT IN ('out of memory', 'input/output error', 'execution failed'))",
         error);
@@ -212,7 +203,7 @@ static enum status use_wal(struct sweep_database *database, struct error *error)
         }
         (void)sqlite3_sleep(PAUSE_MS);
     }
-    return run_sql(database, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", error);
+    return database_run(database, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", error);
 }
 
 static enum status open_file(struct sweep_database **made, const char *file, const char *version, int flags,
@@ -231,7 +222,7 @@ static enum status open_file(struct sweep_database **made, const char *file, con
         status = error_set(error, STATUS_BAD_INPUT, "--db: \"%s\" names no file", file);
     } else if (sqlite3_open_v2(file != NULL ? file : ":memory:", &database->sqlite, flags | SQLITE_OPEN_NOMUTEX,
                                NULL) != SQLITE_OK) {
-        status = fail(database, STATUS_BAD_INPUT, error);
+        status = database_fail(database, STATUS_BAD_INPUT, error);
     } else {
         (void)sqlite3_busy_timeout(database->sqlite, WAIT_MS);
         (void)sqlite3_db_config(database->sqlite, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -282,7 +273,7 @@ enum status sweep_database_open_to_read(struct sweep_database **database, const 
 void sweep_database_close(struct sweep_database *database)
 {
     if (database != NULL) {
-        for (int i = 0; i < STATEMENTS; i++) {
+        for (int i = 0; i < STATEMENT_COUNT; i++) {
             (void)sqlite3_finalize(database->statements[i]);
         }
         (void)sqlite3_close(database->sqlite);
@@ -293,7 +284,7 @@ void sweep_database_close(struct sweep_database *database)
 enum status sweep_database_begin(struct sweep_database *database, struct error *error)
 {
     if (!database->in_transaction) {
-        TRY(run_sql(database, "BEGIN IMMEDIATE", error));
+        TRY(database_run(database, "BEGIN IMMEDIATE", error));
         database->in_transaction = true;
     }
     return STATUS_OK;
@@ -302,7 +293,7 @@ enum status sweep_database_begin(struct sweep_database *database, struct error *
 enum status sweep_database_commit(struct sweep_database *database, struct error *error)
 {
     if (database->in_transaction) {
-        TRY(run_sql(database, "COMMIT", error));
+        TRY(database_run(database, "COMMIT", error));
         database->in_transaction = false;
     }
     return STATUS_OK;
@@ -312,30 +303,31 @@ static enum status finish(struct sweep_database *database, enum statement which,
 {
     sqlite3_stmt *statement = database->statements[which];
     int code = sqlite3_step(statement);
-    enum status status =
-        code == SQLITE_DONE ? STATUS_OK : fail(database, code == SQLITE_CORRUPT ? STATUS_BAD_INPUT : STATUS_IO, error);
+    enum status status = code == SQLITE_DONE
+                             ? STATUS_OK
+                             : database_fail(database, code == SQLITE_CORRUPT ? STATUS_BAD_INPUT : STATUS_IO, error);
     (void)sqlite3_reset(statement);
     (void)sqlite3_clear_bindings(statement);
     return status;
 }
 
-static void bind_text(sqlite3_stmt *statement, int index, const char *text)
+void database_bind(sqlite3_stmt *statement, int index, const char *text)
 {
     if (text != NULL && text[0] != '\0') {
         (void)sqlite3_bind_text(statement, index, text, -1, SQLITE_STATIC);
-    } /* else NULL */
+    }
 }
 
 enum status sweep_database_find(struct sweep_database *database, const char *hash, enum sweep_figure best, bool *found,
                                 enum sweep_status *status, double *figure, struct error *error)
 {
-    sqlite3_stmt *statement = database->statements[FIND];
-    bind_text(statement, 1, database->version);
-    bind_text(statement, 2, hash);
+    sqlite3_stmt *statement = database->statements[STATEMENT_FIND];
+    database_bind(statement, 1, database->version);
+    database_bind(statement, 2, hash);
     int code = sqlite3_step(statement);
     *found = code == SQLITE_ROW;
     *figure = NAN;
-    enum status result = *found || code == SQLITE_DONE ? STATUS_OK : fail(database, STATUS_IO, error);
+    enum status result = *found || code == SQLITE_DONE ? STATUS_OK : database_fail(database, STATUS_IO, error);
     if (*found) {
         const char *word = (const char *)sqlite3_column_text(statement, 0);
         *status = SWEEP_ERROR;
@@ -356,17 +348,17 @@ enum status sweep_database_find(struct sweep_database *database, const char *has
 enum status sweep_database_put_row(struct sweep_database *database, const char *hash, const char *scenario,
                                    const struct sweep_row *row, struct error *error)
 {
-    sqlite3_stmt *statement = database->statements[PUT_ROW];
+    sqlite3_stmt *statement = database->statements[STATEMENT_PUT_ROW];
     int at = 0;
-    bind_text(statement, ++at, database->version);
-    bind_text(statement, ++at, hash);
-    bind_text(statement, ++at, sweep_status_word(row->status));
-    bind_text(statement, ++at, row->reason);
-    bind_text(statement, ++at, row->status == SWEEP_ERROR ? status_word(row->error) : NULL);
-    bind_text(statement, ++at, scenario);
-    bind_text(statement, ++at, row->schedule_hash);
-    bind_text(statement, ++at, row->bound);
-    bind_text(statement, ++at, row->traffic);
+    database_bind(statement, ++at, database->version);
+    database_bind(statement, ++at, hash);
+    database_bind(statement, ++at, sweep_status_word(row->status));
+    database_bind(statement, ++at, row->reason);
+    database_bind(statement, ++at, row->status == SWEEP_ERROR ? status_word(row->error) : NULL);
+    database_bind(statement, ++at, scenario);
+    database_bind(statement, ++at, row->schedule_hash);
+    database_bind(statement, ++at, row->bound);
+    database_bind(statement, ++at, row->traffic);
     for (int i = 0; i < SWEEP_FIGURE_COUNT; i++) {
         at++;
         if (row->has[i] && sweep_figures[i].whole) {
@@ -375,137 +367,17 @@ enum status sweep_database_put_row(struct sweep_database *database, const char *
             (void)sqlite3_bind_double(statement, at, row->figures[i]);
         }
     }
-    return finish(database, PUT_ROW, error);
+    return finish(database, STATEMENT_PUT_ROW, error);
 }
 
 enum status sweep_database_put_point(struct sweep_database *database, int64_t sweep, uint64_t point, const char *hash,
                                      const char *axes, struct error *error)
 {
-    sqlite3_stmt *statement = database->statements[PUT_POINT];
+    sqlite3_stmt *statement = database->statements[STATEMENT_PUT_POINT];
     (void)sqlite3_bind_int64(statement, 1, sweep);
     (void)sqlite3_bind_int64(statement, 2, (int64_t)point);
-    bind_text(statement, 3, database->version);
-    bind_text(statement, 4, hash);
-    bind_text(statement, 5, axes);
-    return finish(database, PUT_POINT, error);
-}
-
-/* --- sweeps and their views */
-
-/* Canonical: base, axes with values, expressions, conditions. */
-static void print_definition(const struct sweep *sweep, struct strbuf *out)
-{
-    strbuf_printf(out, "{\"base\":%s,\"axes\":[", sweep->base);
-    for (uint32_t i = 0; i < sweep->axis_count; i++) {
-        const struct sweep_axis *axis = &sweep->axes[i];
-        strbuf_printf(out, "%s{\"name\":", i > 0 ? "," : "");
-        strbuf_json_string(out, axis->name);
-        strbuf_append(out, ",\"path\":");
-        if (axis->path != NULL) {
-            strbuf_json_string(out, axis->path);
-        } else {
-            strbuf_append(out, "null");
-        }
-        if (axis->linked) {
-            strbuf_append(out, ",\"expression\":");
-            strbuf_json_string(out, axis->expression.source);
-        } else {
-            strbuf_printf(out, ",\"group\":%u,\"values\":[", axis->group);
-            for (uint32_t v = 0; v < sweep->group_sizes[axis->group]; v++) {
-                strbuf_append(out, v > 0 ? "," : "");
-                expression_value_print(&axis->values[v], out);
-            }
-            strbuf_char(out, ']');
-        }
-        strbuf_char(out, '}');
-    }
-    strbuf_append(out, "],\"conditions\":[");
-    for (uint32_t i = 0; i < sweep->condition_count; i++) {
-        strbuf_append(out, i > 0 ? "," : "");
-        strbuf_json_string(out, sweep->conditions[i].expression.source);
-    }
-    strbuf_append(out, "]}");
-}
-
-static bool is_taken(const char *name)
-{
-    static const char *const fixed[] = { "version",  "hash",          "status", "reason",  "error_kind",
-                                         "scenario", "schedule_hash", "bound",  "traffic", "point" };
-    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
-        if (sqlite3_stricmp(fixed[i], name) == 0) {
-            return true;
-        }
-    }
-    for (int i = 0; i < SWEEP_FIGURE_COUNT; i++) {
-        if (sqlite3_stricmp(sweep_figures[i].name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void print_view(const struct sweep *sweep, int64_t id, struct strbuf *out)
-{
-    strbuf_printf(out, "CREATE VIEW IF NOT EXISTS sweep_%" PRId64 " AS SELECT p.point AS point", id);
-    for (uint32_t i = 0; i < sweep->axis_count; i++) {
-        const char *name = sweep->axes[i].name; /* letters, digits and _: no quoting needed within quotes */
-        strbuf_printf(out, ", json_extract(p.axes, '$.%s') AS \"%s%s\"", name, is_taken(name) ? "axis_" : "", name);
-    }
-    strbuf_printf(
-        out, ", r.* FROM points p JOIN results r ON r.version = p.version AND r.hash = p.hash WHERE p.sweep = %" PRId64,
-        id);
-}
-
-static enum status insert_sweep(struct sweep_database *database, const struct sweep *sweep, const char *definition,
-                                const char *hash, int64_t *id, struct error *error)
-{
-    sqlite3_stmt *statement = NULL;
-    enum status status = STATUS_OK;
-    if (sqlite3_prepare_v2(
-            database->sqlite,
-            "INSERT INTO sweeps(name, definition, hash) VALUES(?1, ?2, ?3) ON CONFLICT(hash) DO UPDATE SET "
-            "name = name RETURNING id",
-            -1, &statement, NULL) != SQLITE_OK) {
-        return fail(database, STATUS_BAD_INPUT, error);
-    }
-    bind_text(statement, 1, sweep->name);
-    bind_text(statement, 2, definition);
-    bind_text(statement, 3, hash);
-    if (sqlite3_step(statement) == SQLITE_ROW) {
-        *id = sqlite3_column_int64(statement, 0);
-    } else {
-        status = fail(database, STATUS_IO, error);
-    }
-    (void)sqlite3_finalize(statement);
-    return status;
-}
-
-enum status sweep_database_enter(struct sweep_database *database, const struct sweep *sweep, int64_t *id,
-                                 struct error *error)
-{
-    struct strbuf definition = { 0 }, view = { 0 };
-    char text[HASH_TEXT_BYTES];
-    struct hash hash = hash_start();
-    print_definition(sweep, &definition);
-    if (definition.failed) {
-        strbuf_free(&definition);
-        return error_set(error, STATUS_NO_MEMORY, "out of memory");
-    }
-    hash_text_field(&hash, sweep->name);
-    hash_text_field(&hash, definition.text);
-    enum status status = sweep_database_begin(database, error);
-    if (status == STATUS_OK) {
-        status = insert_sweep(database, sweep, definition.text, hash_text(&hash, text), id, error);
-    }
-    if (status == STATUS_OK) {
-        print_view(sweep, *id, &view);
-        status =
-            view.failed ? error_set(error, STATUS_NO_MEMORY, "out of memory") : run_sql(database, view.text, error);
-    }
-    if (status == STATUS_OK) {
-        status = sweep_database_commit(database, error);
-    }
-    strbuf_free(&view);
-    strbuf_free(&definition);
-    return status;
+    database_bind(statement, 3, database->version);
+    database_bind(statement, 4, hash);
+    database_bind(statement, 5, axes);
+    return finish(database, STATEMENT_PUT_POINT, error);
 }

@@ -28,10 +28,10 @@ run 2 sweep "$folder/none.json" --quiet
 holds "No row answers"
 holds "^     3  failed: .*tensor 3 .*does not divide"
 holds "numbers alone are counted together"
+holds "status <> 'done'"
 run 2 sweep "$folder/none.json" --quiet --json
 holds '"points": 3'
 holds '"reason": "..parallel: tensor 3'
-holds "status <> 'done'"
 run 2 sweep "$folder/none.json" --quiet --where "status <> 'done'"
 holds "Reasons, each once:"
 holds "tensor 5 .*does not divide"
