@@ -28,51 +28,27 @@ static void file_name(const char *out, double budget_bytes, bool is_list, char *
     snprintf(name, size, "%.*s-%sgib%s", stem, out, plan_budget_name(budget_bytes, gib), out + stem);
 }
 
-/* As memwall.plan/1, or as Galvatron's searched plan. */
-static enum status print_plan(const struct plan_answer_input *input, const struct planner_result *result,
-                              bool galvatron, struct strbuf *text, struct error *error)
+/* As memwall.plan/1. */
+static enum status print_own(const struct plan_answer_input *input, const struct planner_result *result,
+                             struct strbuf *text, struct error *error)
+{
+    plan_answer_file(input, result, text);
+    return text->failed ? error_set(error, STATUS_NO_MEMORY, "out of memory writing a plan") : STATUS_OK;
+}
+
+/* As Galvatron's searched plan. */
+static enum status print_galvatron(const struct plan_answer_input *input, const struct planner_result *result,
+                                   struct strbuf *text, struct error *error)
 {
     struct galvatron_plan_file file;
     struct arena arena = { 0 };
-    enum status status = STATUS_OK;
-    if (galvatron) {
-        status = galvatron_export_plan(input->scenario, &result->best.plan, &file, &arena, error);
-        if (status == STATUS_OK) {
-            galvatron_plan_file_write(&file, text);
-        }
-    } else {
-        plan_answer_file(input, result, text);
+    enum status status = galvatron_export_plan(input->scenario, &result->best.plan, &file, &arena, error);
+    if (status == STATUS_OK) {
+        galvatron_plan_file_write(&file, text);
     }
     arena_free(&arena);
     return status == STATUS_OK && text->failed ? error_set(error, STATUS_NO_MEMORY, "out of memory writing a plan")
                                                : status;
-}
-
-enum status plan_files_write(const struct plan_answer_input *input, const char *out, bool galvatron, bool quiet,
-                             struct error *error)
-{
-    for (uint32_t i = 0; i < input->answer->result_count; i++) {
-        const struct planner_result *result = &input->answer->results[i];
-        char name[4096];
-        if (!result->found || !result->best.has_plan) {
-            if (!quiet) {
-                fprintf(stderr, "memwall: no plan to write for %.6g GiB\n", result->budget_bytes / GIB);
-            }
-            continue;
-        }
-        struct strbuf text = { 0 };
-        enum status status = print_plan(input, result, galvatron, &text, error);
-        file_name(out, result->budget_bytes, input->is_list, name, sizeof name);
-        if (status == STATUS_OK) {
-            status = file_write(name, text.text, text.length, error);
-        }
-        strbuf_free(&text);
-        TRY(status);
-        if (!quiet) {
-            fprintf(stderr, "memwall: plan written to %s\n", name);
-        }
-    }
-    return STATUS_OK;
 }
 
 static void fill_panel(struct balance_panel *panel, const struct planner_stage *stages, uint32_t count,
@@ -86,8 +62,10 @@ static void fill_panel(struct balance_panel *panel, const struct planner_stage *
 }
 
 /* The best plan's stages, under those it had before balancing. */
-static enum status draw_result(const struct planner_result *result, struct strbuf *out, struct error *error)
+static enum status draw_result(const struct plan_answer_input *input, const struct planner_result *result,
+                               struct strbuf *out, struct error *error)
 {
+    (void)input;
     const struct planner_choice *best = &result->best;
     struct balance_panel panels[2] = { 0 };
     struct arena arena = { 0 };
@@ -116,30 +94,61 @@ static enum status draw_result(const struct planner_result *result, struct strbu
     return status;
 }
 
-enum status plan_pictures_write(const struct plan_answer_input *input, const char *file, bool quiet,
-                                struct error *error)
+/* What is written of a budget's result, and why there is nothing. */
+typedef enum status print_result(const struct plan_answer_input *input, const struct planner_result *result,
+                                 struct strbuf *text, struct error *error);
+typedef const char *why_nothing(const struct planner_result *result);
+
+/* A file a budget, of what `print` makes; `what`: "plan". */
+static enum status write_each(const struct plan_answer_input *input, const char *out, bool quiet, const char *what,
+                              why_nothing *why, print_result *print, struct error *error)
 {
     for (uint32_t i = 0; i < input->answer->result_count; i++) {
         const struct planner_result *result = &input->answer->results[i];
+        const char *nothing = why(result);
         char name[4096];
         struct strbuf text = { 0 };
-        if (!result->found || result->best.stage_count == 0) {
+        if (nothing != NULL) {
             if (!quiet) {
-                fprintf(stderr, "memwall: --svg: no picture for %.6g GiB: %s\n", result->budget_bytes / GIB,
-                        result->found ? "this planner tells no stages, as max-batch does" : "nothing fits");
+                fprintf(stderr, "memwall: no %s to write for %.6g GiB: %s\n", what, result->budget_bytes / GIB,
+                        nothing);
             }
             continue;
         }
-        file_name(file, result->budget_bytes, input->is_list, name, sizeof name);
-        enum status status = draw_result(result, &text, error);
+        file_name(out, result->budget_bytes, input->is_list, name, sizeof name);
+        enum status status = print(input, result, &text, error);
         if (status == STATUS_OK) {
             status = file_write(name, text.text, text.length, error);
         }
         strbuf_free(&text);
         TRY(status);
         if (!quiet) {
-            fprintf(stderr, "memwall: picture written to %s\n", name);
+            fprintf(stderr, "memwall: %s written to %s\n", what, name);
         }
     }
     return STATUS_OK;
+}
+
+static const char *why_no_plan(const struct planner_result *result)
+{
+    return !result->found ? "nothing fits" : !result->best.has_plan ? "this planner makes none" : NULL;
+}
+
+static const char *why_no_picture(const struct planner_result *result)
+{
+    return !result->found                  ? "nothing fits"
+           : result->best.stage_count == 0 ? "this planner tells no stages, as max-batch does"
+                                           : NULL;
+}
+
+enum status plan_files_write(const struct plan_answer_input *input, const char *out, bool galvatron, bool quiet,
+                             struct error *error)
+{
+    return write_each(input, out, quiet, "plan", why_no_plan, galvatron ? print_galvatron : print_own, error);
+}
+
+enum status plan_pictures_write(const struct plan_answer_input *input, const char *file, bool quiet,
+                                struct error *error)
+{
+    return write_each(input, file, quiet, "picture", why_no_picture, draw_result, error);
 }

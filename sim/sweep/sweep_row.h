@@ -17,7 +17,8 @@
     X(model_tflops_per_gpu, 1, false, "TFLOP/s a GPU, without recomputation")                                          \
     X(hardware_tflops_per_gpu, 1, false, "TFLOP/s a GPU, with recomputation")                                          \
     X(mfu, 1, false, "model FLOPs over peak, fraction")                                                                \
-    X(hfu, 1, false, "hardware FLOPs over peak, fraction")                                                             \
+    X(hfu, 1, false,                                                                                                   \
+      "executed FLOPs over peak, fraction; below mfu where causal attention leaves out the half that mfu counts")      \
     X(gpus, -1, true, "GPUs in use")                                                                                   \
     X(nodes, -1, true, "servers")                                                                                      \
     X(global_batch, 0, true, "sequences of a step")                                                                    \
