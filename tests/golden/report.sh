@@ -106,6 +106,10 @@ has "$page" "a server</th><td class=.n.><data value=.250000.>\$250,000</data></t
 has "$page" "power of a server at work</th><td class=.n.><data value=.6500.>6,500 W"
 ! grep -q "Further figures" "$page"
 expect "  nothing left over" $?
+run 0 report "$here/../../scenarios/gpt3-175b-dgx-a100.json" --out "$page" --quiet --quick --tokens 1e9 --uncertainty 20
+has "$page" "all tokens</th>.*<td class=.s.>not known</td>"
+has "$page" "what is not said of it</th><td class=.s.>-</td><td class=.s.>electricity usd per kwh</td>"
+has "$page" "Cost, rented<b>.*per trillion tokens; 5 to 95 %: .[0-9,.]* to "
 
 # of a result: the folder, the file in it, the file alone, one that belongs to other files
 run 0 run "$fit" --out "$folder/result" --sensitivity --critical-path --quiet --json

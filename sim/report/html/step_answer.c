@@ -79,6 +79,26 @@ static void card_fact(struct html *h, const char *title, const struct step_fact 
     page_card(h, title, fact->value, step_fact_text(fact, text, sizeof text), words[0] != '\0' ? words : NULL);
 }
 
+/* A way of paying, with its interval where there is one. */
+static void card_way(struct html *h, const struct step_facts *money, const struct step_fact *usd)
+{
+    char title[PAGE_TEXT_BYTES], group[PAGE_TEXT_BYTES], below[4 * PAGE_TEXT_BYTES] = "";
+    char text[PAGE_TEXT_BYTES], low[PAGE_TEXT_BYTES], high[PAGE_TEXT_BYTES];
+    snprintf(title, sizeof title, "Cost%s%.100s", usd->group[0] != '\0' ? ", " : "", usd->group);
+    snprintf(group, sizeof group, "interval, %.100s usd", usd->group);
+    const struct step_fact *each = step_facts_named(money, usd->group, "usd per trillion tokens");
+    const struct step_fact *p5 = step_facts_named(money, group, "p5"), *p95 = step_facts_named(money, group, "p95");
+    if (each != NULL) {
+        snprintf(below, sizeof below, "%s per trillion tokens", step_fact_text(each, text, sizeof text));
+    }
+    if (p5 != NULL && p95 != NULL) {
+        size_t length = strlen(below);
+        snprintf(below + length, sizeof below - length, "%s5 to 95 %%: %s to %s", length > 0 ? "; " : "",
+                 step_fact_text(p5, low, sizeof low), step_fact_text(p95, high, sizeof high));
+    }
+    page_card(h, title, usd->value, step_fact_text(usd, text, sizeof text), below[0] != '\0' ? below : NULL);
+}
+
 /* The member money: how long the training takes, what each way of paying for it comes to; of one with other figures, the first in dollars. */
 static void card_cost(struct html *h, const struct step_result *r)
 {
@@ -92,8 +112,7 @@ static void card_cost(struct html *h, const struct step_result *r)
     for (uint32_t i = 0; i < money->count && cards < 4; i++) {
         const struct step_fact *fact = &money->items[i];
         if (fact->text == NULL && strcmp(fact->name, "usd") == 0) {
-            snprintf(title, sizeof title, "Cost%s%.100s", fact->group[0] != '\0' ? ", " : "", fact->group);
-            card_fact(h, title, fact, step_facts_named(money, fact->group, "usd per trillion tokens"));
+            card_way(h, money, fact);
             cards++;
         }
     }

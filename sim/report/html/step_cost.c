@@ -96,7 +96,10 @@ static void put_missing(struct ledger *l, const char *const groups[2])
             snprintf(number, sizeof number, "%d", i);
             const struct step_fact *fact = take_inner(l, groups[k], "missing", number);
             if (fact != NULL && fact->text != NULL) {
-                strbuf_printf(&words[k], "%s%s", i > 1 ? ", " : "", fact->text);
+                strbuf_append(&words[k], i > 1 ? ", " : "");
+                for (const char *c = fact->text; *c != '\0'; c++) {
+                    strbuf_char(&words[k], *c == '_' ? ' ' : *c);
+                }
             }
         }
     }
