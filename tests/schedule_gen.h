@@ -217,6 +217,9 @@ static inline struct builder *schedule_gen_builder(const struct schedule_gen *ge
     uint64_t capacity = gen->tight ? 5000 : 1000000000;
     uint32_t host = builder_space(b, SPACE_HOST, 0, 1000000000, SCHED_NONE, "host \"0\"");
     uint32_t pinned = builder_space(b, SPACE_PINNED, 0, UINT64_MAX, host, "pinned");
+    if (seed % 2 == 0) {
+        builder_exact_blocks(b, pinned);
+    }
     for (uint32_t i = 0; i < fold; i++) {
         for (uint32_t r = 0; r < ranks; r++) {
             members[i * ranks + r] = r * fold + i;

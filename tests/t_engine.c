@@ -170,6 +170,34 @@ static void test_parents_and_copies(void)
     end(&step);
 }
 
+/* Exact blocks: 10 and 30 bytes are held as they are, and 20 later take the free block of 30, as the smallest that serves; rounded: 16, 32 and the same 32. */
+static void test_exact_blocks(void)
+{
+    for (unsigned exact = 0; exact < 2; exact++) {
+        struct step step;
+        begin(&step, 100);
+        uint32_t pinned = builder_space(step.b, SPACE_PINNED, 0, 1000, SCHED_NONE, "pinned");
+        uint32_t label = builder_label(step.b, "staging");
+        static const uint64_t bytes[] = { 10, 30, 20, 31 };
+        if (exact) {
+            builder_exact_blocks(step.b, pinned);
+        }
+        for (uint32_t i = 0; i < 4; i++) {
+            uint32_t x = builder_buffer(step.b, pinned, bytes[i], 2, BUFFER_COMMUNICATION, 0, label);
+            delay(&step, step.compute, 10);
+            builder_acquire(step.b, x);
+            builder_release(step.b, x);
+        }
+        if (run(&step, NULL)) {
+            struct error error = { 0 };
+            EXPECT_INT(step.timeline.spaces[pinned].peak_bytes, 62);
+            EXPECT_INT(reserved_fill(&step.schedule, NULL, step.timeline.spaces, &error), STATUS_OK);
+            EXPECT_INT(step.timeline.spaces[pinned].peak_reserved_bytes, exact ? 2 * (10 + 30 + 31) : 2 * (16 + 32));
+        }
+        end(&step);
+    }
+}
+
 /* Issue order frees x before it takes y, but their ops overlap: what is reserved is never below what was live. */
 static void test_reserved_holds_what_is_live(void)
 {
@@ -450,6 +478,6 @@ static void test_start_does_not_fit(void)
 }
 
 TEST_MAIN(TEST(test_order_and_dependencies), TEST(test_no_ops), TEST(test_memory_wait), TEST(test_does_not_fit),
-          TEST(test_start_does_not_fit), TEST(test_parents_and_copies), TEST(test_reserved_holds_what_is_live),
-          TEST(test_match_is_atomic), TEST(test_fixed_collective), TEST(test_host_waits), TEST(test_deadlock),
-          TEST(test_cancel), TEST(test_watch), TEST(test_executor))
+          TEST(test_start_does_not_fit), TEST(test_parents_and_copies), TEST(test_exact_blocks),
+          TEST(test_reserved_holds_what_is_live), TEST(test_match_is_atomic), TEST(test_fixed_collective),
+          TEST(test_host_waits), TEST(test_deadlock), TEST(test_cancel), TEST(test_watch), TEST(test_executor))

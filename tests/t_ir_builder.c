@@ -150,6 +150,7 @@ static void test_hash(void)
     CHANGES(s.ranks[1].stage);
     CHANGES(s.queues[2].queue_class);
     CHANGES(s.spaces[1].location);
+    CHANGES(s.spaces[1].exact_blocks);
     CHANGES(s.buffers[5].bytes);
     CHANGES(s.buffers[5].flags);
     CHANGES(s.buffers[5].copies);

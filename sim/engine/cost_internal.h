@@ -1,4 +1,4 @@
-/* Making cost records: shared by cost_table.c (which records there are), cost_work.c (kernels, collectives, host optimizer) and cost_route.c (copies).
+/* Making cost records: shared by cost_table.c (the table of all), cost_find.c (which record an op has), cost_record.c (one in the making), cost_work.c (kernels, collectives, host optimizer) and cost_route.c (copies).
  *
  * A record is made between cost_begin and cost_end: amounts are what the whole work moves over each resource; cost_end finds the shortest time in which
  * no capacity is exceeded, at least `alone_s`, and turns amounts into coefficients. Fixed uses (SMs, cores) are held at the same level however long the work
@@ -10,6 +10,15 @@
 #include "sim/engine/cost_table.h"
 #include "sim/engine/kernel_cost.h"
 #include "sim/ir/schedule.h"
+
+/* What a record depends on. Fields that do not matter for a kind are SCHED_NONE. */
+struct cost_key {
+    uint32_t work, opcode, rank, other;
+};
+struct cost_key_slot {
+    struct cost_key key;
+    uint32_t index; /* of the record, plus one; 0: empty */
+};
 
 struct cost_builder {
     struct cost_table *table;
@@ -61,7 +70,8 @@ enum status cost_end(struct cost_builder *b, struct op_cost *cost, double latenc
 enum status cost_make_lanes(struct cost_table *table, const struct cluster *cluster, struct arena *scratch,
                             struct error *error);
 
-/* The record of a collective's work, made on first use. Not between cost_begin and cost_end unless it exists already. */
+/* The record of an op, and of a collective's work: made on first use. Not between cost_begin and cost_end unless it exists already. */
+enum status cost_find_op(struct cost_builder *b, uint32_t op, uint32_t *index);
 enum status cost_find_collective(struct cost_builder *b, enum opcode opcode, uint32_t work, uint32_t *index);
 
 /* Each fills `cost` and its uses for one op that stands for all equal ones. */

@@ -1,26 +1,32 @@
 #include "sim/engine/reserved.h"
 
-#include <string.h>
-
+#include "sim/base/array.h"
 #include "sim/base/check.h"
 #include "sim/core/blockalloc.h"
 
 #define UNLIMITED_BYTES (UINT64_C(1) << 62) /* the most that blockalloc takes */
 
-enum { PINNED_CLASSES = 63 };
+/* Free page-locked blocks of one size, of the rank whose ops are replayed. */
+struct pinned_blocks {
+    uint64_t bytes;
+    uint32_t count;
+};
 
 struct reserved_space {
     struct blockalloc allocator; /* device */
     uint64_t runtime_bytes;      /* device: live, of class runtime */
     uint64_t held_bytes;         /* pinned: live and kept; device: runtime bytes that live at the start */
     uint64_t peak_bytes;
-    uint32_t free_blocks[PINNED_CLASSES]; /* pinned: by log2 of size */
+    struct {
+        struct pinned_blocks *items;
+        size_t count, capacity;
+    } pinned; /* every size that was handed out, in no order */
 };
 
 struct dry_run {
     const struct schedule *schedule;
     struct reserved_space *spaces;
-    uint32_t *handles; /* [buffer_count]: of a live block, plus one; 0: not live */
+    uint32_t *handles; /* [buffer_count]: of a live block (pinned: of its size), plus one; 0: not live */
     struct arena arena;
 };
 
@@ -57,17 +63,42 @@ static enum status get_on_device(struct dry_run *run, uint32_t index, uint32_t s
     return STATUS_OK;
 }
 
-static void get_pinned(struct dry_run *run, uint32_t index)
+/* The size that serves a buffer: its own, or, of exact blocks, the smallest larger one of which enough are free (PyTorch before 1.11, recalled: it takes the lower bound of its free blocks and does not split them). */
+static enum status find_size(struct dry_run *run, const struct sched_buffer *buffer, size_t *found, struct error *error)
+{
+    struct reserved_space *space = &run->spaces[buffer->space];
+    bool exact = run->schedule->spaces[buffer->space].exact_blocks;
+    uint64_t bytes = exact ? buffer->bytes : UINT64_C(1) << log2_up(buffer->bytes);
+    size_t own = space->pinned.count, larger = SIZE_MAX;
+    for (size_t i = 0; i < space->pinned.count; i++) {
+        const struct pinned_blocks *size = &space->pinned.items[i];
+        bool serves = exact && size->bytes >= bytes && size->count >= buffer->copies;
+        own = size->bytes == bytes ? i : own;
+        if (serves && (larger == SIZE_MAX || size->bytes < space->pinned.items[larger].bytes)) {
+            larger = i;
+        }
+    }
+    *found = larger != SIZE_MAX ? larger : own;
+    if (*found == space->pinned.count) {
+        TRY(array_reserve(&space->pinned, 1, error));
+        space->pinned.items[space->pinned.count++] = (struct pinned_blocks){ .bytes = bytes };
+    }
+    return STATUS_OK;
+}
+
+static enum status get_pinned(struct dry_run *run, uint32_t index, struct error *error)
 {
     const struct sched_buffer *buffer = &run->schedule->buffers[index];
     struct reserved_space *space = &run->spaces[buffer->space];
-    uint32_t size_class = log2_up(buffer->bytes);
-    CHECK(size_class < PINNED_CLASSES);
-    uint32_t reused = space->free_blocks[size_class] < buffer->copies ? space->free_blocks[size_class] : buffer->copies;
-    space->free_blocks[size_class] -= reused;
-    space->held_bytes += (uint64_t)(buffer->copies - reused) << size_class;
+    size_t at;
+    TRY(find_size(run, buffer, &at, error));
+    struct pinned_blocks *size = &space->pinned.items[at];
+    uint32_t reused = size->count < buffer->copies ? size->count : buffer->copies;
+    size->count -= reused;
+    space->held_bytes += (uint64_t)(buffer->copies - reused) * size->bytes;
     note_peak(space, space->held_bytes);
-    run->handles[index] = 1;
+    run->handles[index] = (uint32_t)at + 1;
+    return STATUS_OK;
 }
 
 static enum status get(struct dry_run *run, uint32_t index, uint32_t stream, struct error *error)
@@ -79,7 +110,7 @@ static enum status get(struct dry_run *run, uint32_t index, uint32_t stream, str
         return STATUS_OK;
     }
     if (kind == SPACE_PINNED) {
-        get_pinned(run, index);
+        TRY(get_pinned(run, index, error));
     } else if (kind == SPACE_DEVICE && buffer->buffer_class == BUFFER_RUNTIME) {
         space->runtime_bytes += bytes_of(buffer);
         run->handles[index] = 1;
@@ -100,7 +131,7 @@ static void put(struct dry_run *run, uint32_t index)
         return;
     }
     if (kind == SPACE_PINNED) {
-        run->spaces[buffer->space].free_blocks[log2_up(buffer->bytes)] += buffer->copies;
+        run->spaces[buffer->space].pinned.items[run->handles[index] - 1].count += buffer->copies;
     } else if (kind == SPACE_DEVICE && buffer->buffer_class == BUFFER_RUNTIME) {
         run->spaces[buffer->space].runtime_bytes -= bytes_of(buffer);
     } else if (kind == SPACE_DEVICE) {
@@ -156,8 +187,8 @@ static enum status prepare(struct dry_run *run, const struct software *software,
 static void close_rank(struct dry_run *run)
 {
     for (uint32_t i = 0; i < run->schedule->space_count; i++) {
-        if (run->schedule->spaces[i].kind == SPACE_PINNED) {
-            memset(run->spaces[i].free_blocks, 0, sizeof run->spaces[i].free_blocks);
+        for (size_t k = 0; k < run->spaces[i].pinned.count; k++) {
+            run->spaces[i].pinned.items[k].count = 0;
         }
     }
 }
@@ -212,6 +243,7 @@ enum status reserved_fill(const struct schedule *schedule, const struct software
 fail:
     for (uint32_t i = 0; run.spaces != NULL && i < schedule->space_count; i++) {
         blockalloc_destroy(&run.spaces[i].allocator);
+        array_free(&run.spaces[i].pinned);
     }
     arena_free(&run.arena);
     return status;

@@ -2,7 +2,8 @@
  *
  *   device spaces   the software's allocator model (sim/core/blockalloc): block rounding, segments, splitting, one stream a queue. Buffers of class
  *                   runtime are outside of it and added as they are. When live bytes fit but segments do not (fragmentation), the peak exceeds the capacity.
- *   pinned spaces   blocks rounded up to powers of two and kept by the rank for reuse (PyTorch's pinned allocator; DESIGN.md section 4, point 8)
+ *   pinned spaces   blocks kept by the rank for reuse: rounded up to powers of two (PyTorch's pinned allocator from 1.11 on; DESIGN.md section 4, point 8), or, where the schedule says
+ *                   `exact`, of the bytes asked for, where a free block also serves what is smaller (before 1.11)
  *   host, storage   what is live, plus what pinned spaces inside hold beyond their live bytes
  *
  * Issue order, not time, decides: frameworks free on the host thread. But no peak is below what was live in time: where ops of several queues overlap, blocks

@@ -140,6 +140,14 @@ uint32_t builder_space(struct builder *builder, enum space_kind kind, uint32_t l
     return (uint32_t)builder->spaces.count++;
 }
 
+void builder_exact_blocks(struct builder *builder, uint32_t space)
+{
+    if (!builder->failed) {
+        CHECK(space < builder->spaces.count && builder->spaces.items[space].kind == SPACE_PINNED);
+        builder->spaces.items[space].exact_blocks = 1;
+    }
+}
+
 uint32_t builder_rank(struct builder *builder, const uint32_t *devices, uint32_t device_count, uint32_t stage,
                       const char *label)
 {

@@ -26,6 +26,7 @@ uint32_t builder_label(struct builder *builder, const char *text); /* shared */
 uint32_t builder_label_format(struct builder *builder, const char *format, ...) __attribute__((format(printf, 2, 3)));
 uint32_t builder_space(struct builder *builder, enum space_kind kind, uint32_t location, uint64_t capacity_bytes,
                        uint32_t parent, const char *label);
+void builder_exact_blocks(struct builder *builder, uint32_t space); /* of a pinned space */
 /* Opens a rank; queues, ops belong to it until the next call. */
 uint32_t builder_rank(struct builder *builder, const uint32_t *devices, uint32_t device_count, uint32_t stage,
                       const char *label);

@@ -249,7 +249,7 @@ static void hash_labelled(struct hash *hash, const struct schedule *s)
         const struct sched_space *space = &s->spaces[i];
         labelled_add(&l, space->capacity_bytes);
         labelled_add(&l, pair(space->location, space->parent));
-        labelled_add(&l, label_mix(&l, space->label) ^ space->kind);
+        labelled_add(&l, label_mix(&l, space->label) ^ space->kind ^ (uint64_t)space->exact_blocks << 8);
     }
     for (uint32_t i = 0; i < s->group_count; i++) {
         const struct sched_group *g = &s->groups[i];

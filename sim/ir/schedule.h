@@ -106,7 +106,8 @@ struct sched_space {
     uint32_t parent;         /* a space that is charged too (pinned inside host), or SCHED_NONE */
     uint32_t label;
     uint8_t kind;
-    uint8_t reserved[3]; /* 0 */
+    uint8_t exact_blocks; /* pinned: 1: blocks of the bytes asked for, not of powers of two (sim/engine/reserved.h) */
+    uint8_t reserved[2];  /* 0 */
 };
 
 enum { BUFFER_LIVE_AT_START = 1, BUFFER_LIVE_AT_END = 2 };

@@ -71,6 +71,9 @@ static void write_places(struct json_writer *w, const struct schedule *s)
         if (x->parent != SCHED_NONE) {
             jw_uint(w, "parent", x->parent);
         }
+        if (x->exact_blocks) {
+            jw_bool(w, "exact_blocks", true);
+        }
         jw_string(w, "label", sched_label(s, x->label));
         record_end(w);
     }
@@ -371,16 +374,19 @@ static enum status read_numbers(struct reader *r, const struct json *at, const c
 static enum status read_space(struct reader *r, const struct json *at)
 {
     uint32_t kind = 0, location = 0, parent = 0;
+    bool exact = false;
     int64_t capacity = 0;
     const char *label;
-    KNOWN(at, r->error, "kind", "location", "capacity_bytes", "parent", "label");
+    KNOWN(at, r->error, "kind", "location", "capacity_bytes", "parent", "exact_blocks", "label");
     TRY(read_word(r, at, "kind", WORDS_SPACE_KIND, &kind));
     TRY(read_u32(r, at, "location", UINT32_MAX, &location));
     TRY(json_int_or(at, "capacity_bytes", 0, (int64_t)SCHED_INTEGER_MAX, -1, &capacity, r->error));
     TRY(read_u32_or(r, at, "parent", SCHED_NONE - 1, SCHED_NONE, &parent));
+    TRY(json_bool_or(at, "exact_blocks", false, &exact, r->error));
     TRY(json_string(at, "label", &label, r->error));
     return accept(
-        r, at, load_space(&r->loader, kind, location, capacity < 0 ? UINT64_MAX : (uint64_t)capacity, parent, label));
+        r, at,
+        load_space(&r->loader, kind, location, capacity < 0 ? UINT64_MAX : (uint64_t)capacity, parent, exact, label));
 }
 
 static enum status read_group(struct reader *r, const struct json *at)

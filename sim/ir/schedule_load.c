@@ -111,12 +111,16 @@ static const char *added(struct loader *l, uint32_t index, uint32_t *count, cons
 }
 
 const char *load_space(struct loader *l, uint32_t kind, uint32_t location, uint64_t capacity_bytes, uint32_t parent,
-                       const char *label)
+                       bool exact_blocks, const char *label)
 {
     REFUSE_UNLESS(parent == SCHED_NONE || parent < l->spaces, "parent space %u is not among the %u spaces before",
                   parent, l->spaces);
     REFUSE_UNLESS(capacity_bytes <= SCHED_INTEGER_MAX || capacity_bytes == UINT64_MAX, "a capacity of 2^53 or more");
-    builder_space(l->builder, (enum space_kind)kind, location, capacity_bytes, parent, label);
+    REFUSE_UNLESS(!exact_blocks || kind == SPACE_PINNED, "exact blocks of a space that is not pinned");
+    uint32_t space = builder_space(l->builder, (enum space_kind)kind, location, capacity_bytes, parent, label);
+    if (exact_blocks) {
+        builder_exact_blocks(l->builder, space);
+    }
     l->spaces++;
     return NULL;
 }

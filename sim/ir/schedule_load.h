@@ -61,7 +61,7 @@ const char *load_start(struct loader *l);
 void load_stop(struct loader *l); /* frees what is left, the builder too */
 
 const char *load_space(struct loader *l, uint32_t kind, uint32_t location, uint64_t capacity_bytes, uint32_t parent,
-                       const char *label);
+                       bool exact_blocks, const char *label);
 const char *load_group(struct loader *l, const struct index_list *members, uint32_t instances, const char *label);
 const char *load_kernel(struct loader *l, const struct kernel *kernel);
 const char *load_kernels(struct loader *l, const struct work_item *items, size_t count);

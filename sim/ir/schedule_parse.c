@@ -343,9 +343,10 @@ static enum status parse_space(struct parser *p)
     if (take(p, "parent")) {
         TRY(reference(p, 's', &parent));
     }
+    bool exact = take(p, "exact");
     TRY(label(p));
     TRY(line_over(p));
-    return accept(p, load_space(&p->loader, kind, location, capacity, parent, p->label.text));
+    return accept(p, load_space(&p->loader, kind, location, capacity, parent, exact, p->label.text));
 }
 
 static enum status parse_group(struct parser *p)

@@ -59,6 +59,7 @@ static void print_places(const struct schedule *s, struct strbuf *out)
         if (x->parent != SCHED_NONE) {
             strbuf_printf(out, " parent s%" PRIu32, x->parent);
         }
+        strbuf_append(out, x->exact_blocks ? " exact" : "");
         print_label(s, x->label, out);
     }
     strbuf_append(out, "\n# groups: devices, instance after instance\n");

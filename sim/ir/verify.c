@@ -99,8 +99,12 @@ static enum status check_spaces(struct verifier *v)
     for (uint32_t i = 0; i < s->space_count; i++) {
         const struct sched_space *space = &s->spaces[i];
         if (space->kind >= SPACE_KIND_COUNT || space->label >= s->text_bytes ||
-            (space->reserved[0] | space->reserved[1] | space->reserved[2]) != 0) {
+            (space->reserved[0] | space->reserved[1]) != 0) {
             return BAD(v, "space %u: its kind or label is out of range", i);
+        }
+        if (space->exact_blocks > (space->kind == SPACE_PINNED ? 1 : 0)) {
+            return BAD(v, "space %u \"%s\": only page-locked memory has exact blocks or rounded ones", i,
+                       sched_label(s, space->label));
         }
         if (space->parent != SCHED_NONE && space->parent >= i) {
             return BAD(v, "space %u \"%s\": its parent must be a space before it, found %u", i,

@@ -98,6 +98,9 @@ const struct lower_layer *lower_layers(const struct lowering *lowering, uint32_t
 /* The rank's queue of a class (created at first use) and its space of a kind: its device, or the host (pinned part, storage) of its server. */
 uint32_t lower_queue(struct lowering *lowering, enum queue_class queue_class);
 uint32_t lower_space(struct lowering *lowering, enum space_kind kind);
+/* Page-locked blocks of this rank's server are of the bytes asked for; else an allocator model rounds them to powers of two (sim/engine/reserved.h). For a policy whose option says so, or that
+ * charges the rounding of flat blocks itself. */
+void lower_exact_blocks(struct lowering *lowering);
 /* A new buffer of this rank; `copies` in host spaces is set so that folded devices of the same server count. `flags`: BUFFER_LIVE_*. */
 uint32_t lower_buffer(struct lowering *lowering, enum space_kind kind, double bytes, enum buffer_class buffer_class,
                       uint8_t flags, const char *label);

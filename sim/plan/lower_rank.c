@@ -80,6 +80,11 @@ uint32_t lower_space(struct lowering *l, enum space_kind kind)
     return *own;
 }
 
+void lower_exact_blocks(struct lowering *l)
+{
+    builder_exact_blocks(l->builder, lower_space(l, SPACE_PINNED));
+}
+
 uint32_t lower_queue(struct lowering *l, enum queue_class queue_class)
 {
     uint32_t *queue = &l->rank->queues[queue_class];

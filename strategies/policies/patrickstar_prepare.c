@@ -281,6 +281,9 @@ bool ps_prepare(struct lowering *lowering)
     walk->gradient_chunks = walk->budget.gradient_chunks;
     walk->device_adam = ps_on(lowering, PS_DEVICE_ADAM);
     walk->rounds_pinned = ps_on(lowering, PS_PINNED_ROUNDING);
+    if (!walk->rounds_pinned) {
+        lower_exact_blocks(lowering);
+    }
     walk->tied_unit = word_table(lowering, state);
     walk->passes = list_passes(lowering, state, &walk->pass_count);
     enum status status = walk->passes != NULL ? walk_with_drives(lowering, state, &error) : STATUS_NO_MEMORY;

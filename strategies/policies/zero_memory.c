@@ -256,6 +256,8 @@ void zero_begin_rank(struct lowering *lowering, const struct zero_options *optio
             zero_fetches(options) ? persistent_elements(lowering, &layers[i], options->persistent_elements) : 0;
         *(own[i].on_device ? &state->device_parameters : &state->host_parameters) += layers[i].owned_parameters;
     }
+    lower_exact_blocks(
+        lowering); /* pinned_block() charges the rounding of whole flat blocks, of which layers have parts */
     hold_gradients(lowering);
     hold_weights(lowering);
     hold_initialisation(lowering);
