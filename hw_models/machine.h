@@ -18,6 +18,7 @@
 #include "hw_models/kernel_constants.h"
 #include "sim/base/arena.h"
 #include "sim/base/json.h"
+#include "sim/base/json_write.h"
 #include "sim/core/curve.h"
 #include "sim/ir/kernel.h"
 
@@ -214,6 +215,8 @@ double machine_communicator_bytes(const struct machine *machine);
 const struct machine_source *machine_source_of(const struct machine *machine, const char *field);
 /* The standard error of a field by its path as the file gives it ("gpu.hbm_GBps", "links.pcie.GBps"), in the field's unit; 0: not known. */
 double machine_standard_error_of(const struct machine *machine, const char *field);
+/* A line of residuals as an object of an open array, as files and answers give it; without a source (NULL) it has no such member. */
+void machine_residual_print(const struct machine_residual *line, struct json_writer *w);
 /* The curve of this kind, ranks and nodes, or NULL. */
 const struct machine_collective_curve *machine_curve(const struct machine *machine, enum collective_kind kind,
                                                      uint32_t ranks, uint32_t nodes);

@@ -311,6 +311,25 @@ static enum status read_residuals(struct machine *machine, const struct json *ro
     return STATUS_OK;
 }
 
+void machine_residual_print(const struct machine_residual *line, struct json_writer *w)
+{
+    jw_object(w, NULL);
+    jw_string(w, "what", line->what);
+    if (line->source != NULL) {
+        jw_string(w, "source", line->source);
+    }
+    jw_uint(w, "points", line->points);
+    jw_uint(w, "left_out", line->left_out);
+    jw_real(w, "mean_error", line->mean_error);
+    jw_real(w, "worst_error", line->worst_error);
+    if (isnan(line->left_out_mean_error)) {
+        jw_null(w, "left_out_mean_error");
+    } else {
+        jw_real(w, "left_out_mean_error", line->left_out_mean_error);
+    }
+    jw_end(w);
+}
+
 enum status machine_read_sources(struct machine *machine, const struct json *root, struct error *error)
 {
     TRY(read_provenance(machine, root, error));

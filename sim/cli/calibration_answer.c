@@ -47,18 +47,13 @@ static void answer_lines(const struct calibration *c, struct json_writer *w)
     jw_array(w, "residuals");
     for (uint32_t i = 0; i < c->report.line_count; i++) {
         const struct fit_line *line = &c->report.lines[i];
-        jw_object(w, NULL);
-        jw_string(w, "what", line->what);
-        jw_uint(w, "points", line->points);
-        jw_uint(w, "left_out", line->left_out);
-        jw_real(w, "mean_error", line->mean_error);
-        jw_real(w, "worst_error", line->worst_error);
-        if (isnan(line->left_out_mean_error)) {
-            jw_null(w, "left_out_mean_error");
-        } else {
-            jw_real(w, "left_out_mean_error", line->left_out_mean_error);
-        }
-        jw_end(w);
+        const struct machine_residual residual = { .what = line->what,
+                                                   .points = line->points,
+                                                   .left_out = line->left_out,
+                                                   .mean_error = line->mean_error,
+                                                   .worst_error = line->worst_error,
+                                                   .left_out_mean_error = line->left_out_mean_error };
+        machine_residual_print(&residual, w);
     }
     jw_end(w);
 }

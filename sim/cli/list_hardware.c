@@ -1,5 +1,4 @@
 /* memwall list machines, software: what stands in the library's files, number by number with its source. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,20 +92,7 @@ static void fit_json(struct json_writer *w, const struct machine *m)
     jw_end(w);
     jw_array(w, "residuals");
     for (uint32_t i = 0; i < m->residual_count; i++) {
-        const struct machine_residual *line = &m->residuals[i];
-        jw_object(w, NULL);
-        jw_string(w, "what", line->what);
-        jw_string(w, "source", line->source);
-        jw_uint(w, "points", line->points);
-        jw_uint(w, "left_out", line->left_out);
-        jw_real(w, "mean_error", line->mean_error);
-        jw_real(w, "worst_error", line->worst_error);
-        if (isnan(line->left_out_mean_error)) {
-            jw_null(w, "left_out_mean_error");
-        } else {
-            jw_real(w, "left_out_mean_error", line->left_out_mean_error);
-        }
-        jw_end(w);
+        machine_residual_print(&m->residuals[i], w);
     }
     jw_end(w);
 }

@@ -15,85 +15,35 @@
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
-#include "validate/calibrate/import_text.h"
+#include "validate/calibrate/import_nvbandwidth.h"
 
-#define ROLE_TABLE(X)                                                                                                  \
-    X(ROLE_H2D, "host_to_device_memcpy")                                                                               \
-    X(ROLE_D2H, "device_to_host_memcpy")                                                                               \
-    X(ROLE_H2D_BOTH, "host_to_device_bidirectional_memcpy")                                                            \
-    X(ROLE_D2H_BOTH, "device_to_host_bidirectional_memcpy")                                                            \
-    X(ROLE_ALL_H2D, "host_to_all_memcpy")                                                                              \
-    X(ROLE_ALL_D2H, "all_to_host_memcpy")                                                                              \
-    X(ROLE_ALL_H2D_BOTH, "host_to_all_bidirectional_memcpy")                                                           \
-    X(ROLE_ALL_D2H_BOTH, "all_to_host_bidirectional_memcpy")                                                           \
-    X(ROLE_PEER_READ, "device_to_device_memcpy_read")                                                                  \
-    X(ROLE_PEER_WRITE, "device_to_device_memcpy_write")
+enum { GPUS_MAX = 512 };
 
-enum role {
-#define X(name, word) name,
-    ROLE_TABLE(X)
-#undef X
-        ROLE_COUNT
-};
-static const char *const ROLE_WORDS[] = {
-#define X(name, word) word,
-    ROLE_TABLE(X)
-#undef X
-};
-
-enum { ENGINE_CE, ENGINE_SM, ENGINE_COUNT, TEST_BYTES = 96, GPUS_MAX = 512, UNUSED_BYTES = 512, VERSION_BYTES = 16 };
-
-struct matrix {
-    uint32_t rows, columns, line;
-    double *values; /* GB/s; NAN: not measured */
-};
-
-struct parser {
-    struct import_source *source;
-    double bytes;
-    bool said; /* the bytes, by version or command line */
-    char version[VERSION_BYTES];
-    char test[TEST_BYTES]; /* "": not said yet */
-    uint32_t test_line;
-    bool test_done;
-    struct matrix slots[ROLE_COUNT][ENGINE_COUNT];
-    struct matrix loose; /* read before its test was named: the SUM line names it */
-    double loose_sum;    /* of the last matrix; NAN: none since the test began */
-    char unused[UNUSED_BYTES];
-    uint32_t taken;
-};
-
-static void matrix_free(struct matrix *matrix)
+static void parser_free(struct nvbandwidth *parser)
 {
-    free(matrix->values);
-    *matrix = (struct matrix){ 0 };
-}
-
-static void parser_free(struct parser *parser)
-{
-    for (int r = 0; r < ROLE_COUNT; r++) {
-        for (int e = 0; e < ENGINE_COUNT; e++) {
-            matrix_free(&parser->slots[r][e]);
+    for (int r = 0; r < NVB_COUNT; r++) {
+        for (int e = 0; e < NVB_ENGINE_COUNT; e++) {
+            nvbandwidth_matrix_free(&parser->slots[r][e]);
         }
     }
-    matrix_free(&parser->loose);
+    nvbandwidth_matrix_free(&parser->loose);
 }
 
-static bool test_role(const char *test, enum role *role, int *engine)
+static bool test_role(const char *test, enum nvbandwidth_role *role, int *engine)
 {
-    for (int r = 0; r < ROLE_COUNT; r++) {
-        size_t length = strlen(ROLE_WORDS[r]);
-        if (strncmp(test, ROLE_WORDS[r], length) == 0 &&
+    for (int r = 0; r < NVB_COUNT; r++) {
+        size_t length = strlen(nvbandwidth_word(r));
+        if (strncmp(test, nvbandwidth_word(r), length) == 0 &&
             (strcmp(test + length, "_ce") == 0 || strcmp(test + length, "_sm") == 0)) {
-            *role = (enum role)r;
-            *engine = test[length + 1] == 'c' ? ENGINE_CE : ENGINE_SM;
+            *role = (enum nvbandwidth_role)r;
+            *engine = test[length + 1] == 'c' ? NVB_ENGINE_CE : NVB_ENGINE_SM;
             return true;
         }
     }
     return false;
 }
 
-static void note_unused(struct parser *parser, const char *test)
+static void note_unused(struct nvbandwidth *parser, const char *test)
 {
     size_t used = strlen(parser->unused);
     if (used + strlen(test) + 3 < sizeof parser->unused) {
@@ -101,202 +51,18 @@ static void note_unused(struct parser *parser, const char *test)
     }
 }
 
-/* ---- points ---- */
-
-static double cell(const struct matrix *matrix, uint32_t row, uint32_t column)
-{
-    double value = matrix->values[(size_t)row * matrix->columns + column];
-    return value > 0 ? value * 1e9 : 0; /* bytes/s; NAN is 0 too */
-}
-
-static void label(struct parser *parser, enum role role, int engine)
-{
-    struct import_source *source = parser->source;
-    (void)snprintf(source->label, sizeof source->label, "nvbandwidth%s%s %s_%s, %s",
-                   parser->version[0] != '\0' ? " " : "", parser->version, ROLE_WORDS[role],
-                   engine == ENGINE_CE ? "ce" : "sm", source->name);
-}
-
-/* The copy engine's matrix of a role, or the kernel copies' for want of it; NULL: none. */
-static const struct matrix *pick(const struct parser *parser, enum role role, int *engine)
-{
-    for (*engine = 0; *engine < ENGINE_COUNT; (*engine)++) {
-        if (parser->slots[role][*engine].values != NULL) {
-            return &parser->slots[role][*engine];
-        }
-    }
-    return NULL;
-}
-
-static struct point copy_point(const struct parser *parser, enum copy_way way, uint32_t to, int engine, double seconds)
-{
-    return (struct point){
-        .kind = POINT_COPY,
-        .way = way,
-        .to = to,
-        .at_once = 1,
-        .bytes = parser->bytes,
-        .seconds = seconds,
-        .in_doubt = engine == ENGINE_SM,
-    };
-}
-
-static void note_kernel_copies(struct parser *parser, enum role role, int engine)
-{
-    if (engine == ENGINE_SM) {
-        import_note(parser->source, "%s_sm: kernel copies, for want of the copy engine's; marked in doubt",
-                    ROLE_WORDS[role]);
-    }
-}
-
-static enum status one_way(struct parser *parser, enum role role, enum copy_way way, struct error *error)
-{
-    int engine;
-    const struct matrix *matrix = pick(parser, role, &engine);
-    if (matrix == NULL) {
-        return STATUS_OK;
-    }
-    label(parser, role, engine);
-    note_kernel_copies(parser, role, engine);
-    for (uint32_t g = 0; g < matrix->columns; g++) {
-        double rate = cell(matrix, 0, g);
-        if (rate > 0) {
-            struct point point = copy_point(parser, way, g, engine, parser->bytes / rate);
-            TRY(import_add(parser->source, matrix->line, &point, error));
-        }
-    }
-    return STATUS_OK;
-}
-
-/* All GPUs at once; with one GPU the test is the one-way test again. */
-static enum status all_one_way(struct parser *parser, enum role role, enum copy_way way, struct error *error)
-{
-    int engine;
-    const struct matrix *matrix = pick(parser, role, &engine);
-    double slowest = INFINITY;
-    uint32_t gpus = 0;
-    for (uint32_t g = 0; matrix != NULL && g < matrix->columns; g++) {
-        double rate = cell(matrix, 0, g);
-        slowest = rate > 0 ? fmin(slowest, rate) : slowest;
-        gpus += rate > 0;
-    }
-    if (gpus < 2) {
-        return STATUS_OK;
-    }
-    label(parser, role, engine);
-    note_kernel_copies(parser, role, engine);
-    struct point point = copy_point(parser, way, 0, engine, parser->bytes / slowest);
-    point.at_once = gpus;
-    return import_add(parser->source, matrix->line, &point, error);
-}
-
-/* The two directions' tests together. `all`: one point of all GPUs instead of one each. */
-static enum status both_ways(struct parser *parser, enum role down, enum role up, bool all, struct error *error)
-{
-    int engine, other;
-    const struct matrix *h2d = pick(parser, down, &engine), *d2h = pick(parser, up, &other);
-    if (h2d == NULL && d2h == NULL) {
-        return STATUS_OK;
-    }
-    if (h2d == NULL || d2h == NULL || engine != other || h2d->columns != d2h->columns) {
-        import_skip(parser->source, h2d != NULL ? h2d->line : d2h->line, 1,
-                    "%s and %s belong together: one alone does not say what a link carries both ways", ROLE_WORDS[down],
-                    ROLE_WORDS[up]);
-        return STATUS_OK;
-    }
-    label(parser, down, engine);
-    double slowest = INFINITY;
-    uint32_t gpus = 0;
-    for (uint32_t g = 0; g < h2d->columns; g++) {
-        double rate_down = cell(h2d, 0, g), rate_up = cell(d2h, 0, g);
-        if (rate_down <= 0 || rate_up <= 0) {
-            continue;
-        }
-        gpus++;
-        slowest = fmin(slowest, rate_down + rate_up);
-        if (!all) {
-            struct point point = copy_point(parser, COPY_BOTH, g, engine, 2 * parser->bytes / (rate_down + rate_up));
-            TRY(import_add(parser->source, h2d->line, &point, error));
-        }
-    }
-    if (all && gpus >= 2) {
-        struct point point = copy_point(parser, COPY_BOTH, 0, engine, 2 * parser->bytes / slowest);
-        point.at_once = gpus;
-        TRY(import_add(parser->source, h2d->line, &point, error));
-    }
-    return STATUS_OK;
-}
-
-/* A peer copy is the receiver's: reads are taken, writes for want of them. */
-static enum status peers(struct parser *parser, struct error *error)
-{
-    int read_engine, write_engine;
-    const struct matrix *reads = pick(parser, ROLE_PEER_READ, &read_engine);
-    const struct matrix *writes = pick(parser, ROLE_PEER_WRITE, &write_engine);
-    bool read = reads != NULL && (writes == NULL || read_engine <= write_engine);
-    const struct matrix *matrix = read ? reads : writes;
-    int engine = read ? read_engine : write_engine;
-    if (matrix == NULL) {
-        return STATUS_OK;
-    }
-    if (reads != NULL && writes != NULL) {
-        import_note(parser->source, "peer copies: %s are taken, %s passed over", read ? "reads" : "writes",
-                    read ? "writes" : "reads");
-    }
-    label(parser, read ? ROLE_PEER_READ : ROLE_PEER_WRITE, engine);
-    note_kernel_copies(parser, read ? ROLE_PEER_READ : ROLE_PEER_WRITE, engine);
-    for (uint32_t r = 0; r < matrix->rows; r++) {
-        for (uint32_t c = 0; c < matrix->columns; c++) {
-            double rate = cell(matrix, r, c);
-            if (r == c || rate <= 0) {
-                continue;
-            }
-            struct point point = copy_point(parser, COPY_PEER, read ? r : c, engine, parser->bytes / rate);
-            point.from = read ? c : r;
-            TRY(import_add(parser->source, matrix->line, &point, error));
-        }
-    }
-    return STATUS_OK;
-}
-
-/* Turn what was gathered into points; the next run starts empty. */
-static enum status flush(struct parser *parser, struct error *error)
-{
-    uint32_t before = parser->source->result->points;
-    char size[32];
-    TRY(one_way(parser, ROLE_H2D, COPY_H2D, error));
-    TRY(one_way(parser, ROLE_D2H, COPY_D2H, error));
-    TRY(both_ways(parser, ROLE_H2D_BOTH, ROLE_D2H_BOTH, false, error));
-    TRY(all_one_way(parser, ROLE_ALL_H2D, COPY_H2D, error));
-    TRY(all_one_way(parser, ROLE_ALL_D2H, COPY_D2H, error));
-    TRY(both_ways(parser, ROLE_ALL_H2D_BOTH, ROLE_ALL_D2H_BOTH, true, error));
-    TRY(peers(parser, error));
-    if (parser->source->result->points > before) {
-        import_note(parser->source, "%u copies of %s%s", parser->source->result->points - before,
-                    text_bytes(parser->bytes, size, sizeof size),
-                    parser->said ? "" : " (the size is not said: today's default)");
-    }
-    for (int r = 0; r < ROLE_COUNT; r++) {
-        for (int e = 0; e < ENGINE_COUNT; e++) {
-            matrix_free(&parser->slots[r][e]);
-        }
-    }
-    return STATUS_OK;
-}
-
-/* ---- lines ---- */
-
 /* File what a test measured. */
-static enum status file_matrix(struct parser *parser, const char *test, struct matrix *matrix, struct error *error)
+static enum status file_matrix(struct nvbandwidth *parser, const char *test, struct nvbandwidth_matrix *matrix,
+                               struct error *error)
 {
-    enum role role;
+    enum nvbandwidth_role role;
     int engine;
     if (!test_role(test, &role, &engine)) {
         note_unused(parser, test);
-        matrix_free(matrix);
+        nvbandwidth_matrix_free(matrix);
         return STATUS_OK;
     }
-    bool peer = role == ROLE_PEER_READ || role == ROLE_PEER_WRITE;
+    bool peer = role == NVB_PEER_READ || role == NVB_PEER_WRITE;
     if (peer && matrix->rows != matrix->columns) {
         return import_error(parser->source, matrix->line, error,
                             "%s: %u rows under %u columns; the matrix is cut short", test, matrix->rows,
@@ -306,23 +72,23 @@ static enum status file_matrix(struct parser *parser, const char *test, struct m
         import_skip(parser->source, matrix->line, matrix->rows - 1, "%s: only the first row, CPU 0, is taken", test);
     }
     if (parser->slots[role][engine].values != NULL) {
-        TRY(flush(parser, error)); /* a second run */
+        TRY(nvbandwidth_flush(parser, error)); /* a second run */
     }
     parser->slots[role][engine] = *matrix;
-    *matrix = (struct matrix){ 0 };
+    *matrix = (struct nvbandwidth_matrix){ 0 };
     parser->taken++;
     return STATUS_OK;
 }
 
 /* A test that was begun must have come to something. */
-static enum status test_end(struct parser *parser, struct error *error)
+static enum status test_end(struct nvbandwidth *parser, struct error *error)
 {
     if (parser->loose.values != NULL) {
         return import_error(parser->source, parser->loose.line, error,
                             "a matrix without \"Running TEST.\" before it or \"SUM TEST\" after it");
     }
     if (parser->test[0] != '\0' && !parser->test_done) {
-        enum role role;
+        enum nvbandwidth_role role;
         int engine;
         if (test_role(parser->test, &role, &engine)) {
             return import_error(parser->source, parser->test_line, error,
@@ -334,7 +100,7 @@ static enum status test_end(struct parser *parser, struct error *error)
     return STATUS_OK;
 }
 
-static enum status read_columns(const struct parser *parser, uint32_t line, uint32_t *columns, struct error *error)
+static enum status read_columns(const struct nvbandwidth *parser, uint32_t line, uint32_t *columns, struct error *error)
 {
     struct import_word words[IMPORT_WORDS_MAX];
     const struct import_source *source = parser->source;
@@ -352,14 +118,15 @@ static enum status read_columns(const struct parser *parser, uint32_t line, uint
 }
 
 /* The heading is lines[at]; reads what follows it and leaves *at on its last row. */
-static enum status read_matrix(struct parser *parser, uint32_t *at, struct matrix *matrix, struct error *error)
+static enum status read_matrix(struct nvbandwidth *parser, uint32_t *at, struct nvbandwidth_matrix *matrix,
+                               struct error *error)
 {
     struct import_word words[IMPORT_WORDS_MAX];
     struct import_source *source = parser->source;
     uint32_t columns;
     uint64_t number;
     TRY(read_columns(parser, *at + 1, &columns, error));
-    *matrix = (struct matrix){ .columns = columns, .line = *at + 1 };
+    *matrix = (struct nvbandwidth_matrix){ .columns = columns, .line = *at + 1 };
     matrix->values = malloc(((size_t)columns * columns + 1) * sizeof *matrix->values);
     if (matrix->values == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory: a matrix of %u GPUs", columns);
@@ -398,7 +165,7 @@ static enum status read_matrix(struct parser *parser, uint32_t *at, struct matri
     return STATUS_OK;
 }
 
-static double matrix_sum(const struct matrix *matrix)
+static double matrix_sum(const struct nvbandwidth_matrix *matrix)
 {
     double sum = 0;
     for (size_t i = 0; i < (size_t)matrix->rows * matrix->columns; i++) {
@@ -407,9 +174,9 @@ static double matrix_sum(const struct matrix *matrix)
     return sum;
 }
 
-static enum status heading(struct parser *parser, uint32_t *at, struct error *error)
+static enum status heading(struct nvbandwidth *parser, uint32_t *at, struct error *error)
 {
-    struct matrix matrix = { 0 };
+    struct nvbandwidth_matrix matrix = { 0 };
     if (parser->loose.values != NULL) {
         return test_end(parser, error); /* says what is wrong */
     }
@@ -425,15 +192,15 @@ static enum status heading(struct parser *parser, uint32_t *at, struct error *er
             status = file_matrix(parser, parser->test, &matrix, error);
         }
     }
-    matrix_free(&matrix);
+    nvbandwidth_matrix_free(&matrix);
     return status;
 }
 
 /* "SUM host_to_device_memcpy_ce 205.04" */
-static enum status read_sum(struct parser *parser, uint32_t line, const struct import_word *words, uint32_t count,
+static enum status read_sum(struct nvbandwidth *parser, uint32_t line, const struct import_word *words, uint32_t count,
                             struct error *error)
 {
-    char test[TEST_BYTES];
+    char test[NVB_TEST_BYTES];
     double sum;
     if (count != 3 || words[1].length >= sizeof test || !import_number(words[2], &sum)) {
         return import_error(parser->source, line, error, "expected \"SUM TEST value\"");
@@ -453,8 +220,8 @@ static enum status read_sum(struct parser *parser, uint32_t line, const struct i
 }
 
 /* "Running TEST." ("Running benchmark TEST." in the oldest) */
-static enum status begin_test(struct parser *parser, uint32_t line, const struct import_word *words, uint32_t count,
-                              struct error *error)
+static enum status begin_test(struct nvbandwidth *parser, uint32_t line, const struct import_word *words,
+                              uint32_t count, struct error *error)
 {
     struct import_word name = words[count - 1];
     TRY(test_end(parser, error));
@@ -471,10 +238,10 @@ static enum status begin_test(struct parser *parser, uint32_t line, const struct
 }
 
 /* "nvbandwidth Version: v0.8" */
-static enum status read_version(struct parser *parser, struct import_word word, struct error *error)
+static enum status read_version(struct nvbandwidth *parser, struct import_word word, struct error *error)
 {
     TRY(test_end(parser, error));
-    TRY(flush(parser, error));
+    TRY(nvbandwidth_flush(parser, error));
     (void)snprintf(parser->version, sizeof parser->version, "%.*s", (int)(word.length < 12 ? word.length : 12),
                    word.at);
     parser->said = true;
@@ -484,7 +251,7 @@ static enum status read_version(struct parser *parser, struct import_word word, 
 }
 
 /* "-b 1024", "--bufferSize=1024" of a command line that runs nvbandwidth. */
-static void read_command(struct parser *parser, const struct import_word *words, uint32_t count, double *buffer)
+static void read_command(struct nvbandwidth *parser, const struct import_word *words, uint32_t count, double *buffer)
 {
     for (uint32_t i = 0; i < count; i++) {
         static const char LONG[] = "--bufferSize=";
@@ -503,7 +270,7 @@ static void read_command(struct parser *parser, const struct import_word *words,
     }
 }
 
-static enum status read_line(struct parser *parser, uint32_t *at, double *buffer, struct error *error)
+static enum status read_line(struct nvbandwidth *parser, uint32_t *at, double *buffer, struct error *error)
 {
     struct import_word words[IMPORT_WORDS_MAX];
     const char *text = parser->source->lines[*at];
@@ -554,14 +321,14 @@ bool import_nvbandwidth_mark(const char *line)
 
 enum status import_nvbandwidth(struct import_source *source, struct error *error)
 {
-    struct parser parser = { .source = source, .bytes = 512 * MIB, .loose_sum = NAN };
+    struct nvbandwidth parser = { .source = source, .bytes = 512 * MIB, .loose_sum = NAN };
     double buffer = 0; /* of the command line above a run */
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < source->count; i++) {
         TRY_OR_FAIL(read_line(&parser, &i, &buffer, error));
     }
     TRY_OR_FAIL(test_end(&parser, error));
-    TRY_OR_FAIL(flush(&parser, error));
+    TRY_OR_FAIL(nvbandwidth_flush(&parser, error));
     if (parser.unused[0] != '\0') {
         import_note(source, "not used: %s", parser.unused);
     }

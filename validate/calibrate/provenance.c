@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hw_models/machine.h"
 #include "sim/base/array.h"
 #include "sim/base/check.h"
 
@@ -205,15 +206,15 @@ static void print_standard_errors(const struct provenance *all, struct json_writ
     jw_end(w);
 }
 
-static void print_relative(struct json_writer *w, const char *key, double value)
+/* A relative error to the digits that a file keeps; NAN stays. */
+static double four_digits(double value)
 {
     char text[40];
     if (isnan(value)) {
-        jw_null(w, key);
-        return;
+        return value;
     }
     (void)snprintf(text, sizeof text, "%.4g", value);
-    jw_real(w, key, strtod(text, NULL));
+    return strtod(text, NULL);
 }
 
 static void print_residuals(const struct provenance *all, struct json_writer *w)
@@ -224,15 +225,14 @@ static void print_residuals(const struct provenance *all, struct json_writer *w)
     jw_array(w, "residuals");
     for (size_t i = 0; i < all->residuals.count; i++) {
         const struct provenance_residual *line = &all->residuals.items[i];
-        jw_object(w, NULL);
-        jw_string(w, "what", line->what);
-        jw_string(w, "source", line->source);
-        jw_uint(w, "points", line->points);
-        jw_uint(w, "left_out", line->left_out);
-        print_relative(w, "mean_error", line->mean_error);
-        print_relative(w, "worst_error", line->worst_error);
-        print_relative(w, "left_out_mean_error", line->left_out_mean_error);
-        jw_end(w);
+        const struct machine_residual residual = { .what = line->what,
+                                                   .source = line->source,
+                                                   .points = line->points,
+                                                   .left_out = line->left_out,
+                                                   .mean_error = four_digits(line->mean_error),
+                                                   .worst_error = four_digits(line->worst_error),
+                                                   .left_out_mean_error = four_digits(line->left_out_mean_error) };
+        machine_residual_print(&residual, w);
     }
     jw_end(w);
 }
