@@ -8,6 +8,7 @@
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 #include "sim/engine/cost_internal.h"
+#include "sim/engine/thread_slices.h"
 
 /* Opcodes of a key for what one opcode does in two ways: peer copies by their direction, copies into new memory. */
 enum { KEY_FROM_PEER = OPCODE_COUNT, KEY_TO_PEER, KEY_FRESH };
@@ -163,6 +164,13 @@ enum status cost_end(struct cost_builder *b, struct op_cost *cost, double latenc
     }
     forget_pending(b);
     return STATUS_OK;
+}
+
+void cost_weigh_threads(const struct cost_builder *b, struct op_cost *cost, double stretch)
+{
+    if (b->cluster->machine->gpu.on_host) {
+        cost->weight *= stretch * thread_slices_weight(s_from_ps(cost->work_ps) / stretch);
+    }
 }
 
 static uint32_t spread_node(const struct cost_builder *b, uint32_t rank)
