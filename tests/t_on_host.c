@@ -1,6 +1,7 @@
 /* Machines whose devices are threads of the host: cores, DRAM and measured rates shared as closed forms say. */
 #include "hw_models/cluster.h"
 #include "sim/engine/collective_cost.h"
+#include "sim/engine/thread_slices.h"
 #include "sim/ir/audit.h"
 #include "tests/engine_compare.h"
 #include "tests/engine_run.h"
@@ -30,6 +31,8 @@ static const char *const CURVES =
     "{ \"kind\": \"all_reduce\", \"ranks\": 4, \"bytes_GBps\": [[1000000, 1], [1e10, 1]] }";
 
 static const double LATENCY_S = 1e-5, MEETING_S = 1e-4;
+/* A copy of W seconds on half a core lasts 2 W but for the slice that it begins with: sim/engine/thread_slices.h. */
+static const double SLICE_S = THREAD_SLICE_S;
 
 struct bench {
     struct machine machine;
@@ -164,7 +167,8 @@ static void test_kernels(void)
     }
 }
 
-/* Two kernels and a copy of a second each on two cores: after the copy's latency, in which it holds none, all run at 2/3. */
+/* Two kernels and a copy of a second each on two cores: after the copy's latency, in which it holds none, all run at 2/3, but for the copy's first slice. The cores' three seconds are done as
+ * early as they can be. */
 static void test_copy_beside_kernels(void)
 {
     struct bench bench;
@@ -174,13 +178,30 @@ static void test_copy_beside_kernels(void)
     add_rank(&bench, 1);
     uint32_t second = add_kernel(&bench, 1, 0);
     if (simulate(&bench)) {
-        double kernels = LATENCY_S + (1 - LATENCY_S) * 3 / 2;
-        EXPECT_REAL(end_s(&bench, first), kernels, 1e-11);
-        EXPECT_REAL(end_s(&bench, second), kernels, 1e-11);
-        EXPECT_REAL(end_s(&bench, copy), kernels + LATENCY_S, 1e-11);
+        EXPECT_REAL(end_s(&bench, first), 3.0 / 2, 1e-11);
+        EXPECT_REAL(end_s(&bench, second), 3.0 / 2, 1e-11);
+        EXPECT_REAL(end_s(&bench, copy), LATENCY_S + 3.0 / 2 - SLICE_S, 1e-11);
         EXPECT_REAL(bench.timeline.resources[cluster_dram(&bench.cluster, 0, 0)].amount, 10e9, 1e-12);
     }
     end(&bench);
+}
+
+/* A kernel and a copy on one core. The copy has its first slice nearly alone (but for a twentieth), then half; the core is never idle. */
+static void test_slices(void)
+{
+    const double works[] = { 1e-5, 6e-5, 3e-4, 1e-2 };
+    for (size_t i = 0; i < sizeof works / sizeof works[0]; i++) {
+        struct bench bench;
+        begin(&bench, 1);
+        add_rank(&bench, 0);
+        uint32_t kernel = add_kernel(&bench, 1, 0), copy = add_copy(&bench, OP_COPY_H2D, 5e9 * works[i], false);
+        if (simulate(&bench)) {
+            double shared_s = works[i] < SLICE_S ? works[i] * 21 / 20 : 2 * works[i] - SLICE_S;
+            EXPECT_REAL(end_s(&bench, copy), LATENCY_S + shared_s, 1e-8);
+            EXPECT_REAL(end_s(&bench, kernel), 1 + works[i], 1e-10);
+        }
+        end(&bench);
+    }
 }
 
 /* Seconds of copies of one device alone, latency apart. */
@@ -214,10 +235,11 @@ static void test_both_directions(void)
         add_rank(&bench, 0);
         uint32_t in = add_copy(&bench, OP_COPY_H2D, 1.5e9, false), out = add_copy(&bench, OP_COPY_D2H, 1.5e9, false);
         if (simulate(&bench)) {
-            /* All alike: at level r the copies take 5r and 4r GB/s. In ends first, then out goes on alone. */
-            double level = (limited ? 6 : 8) / 9.0, in_s = 0.3 / level;
+            /* By their threads' weights: at level r the copies take 5 r and 4 r GB/s. In ends first, then out goes on alone. */
+            double in_weight = thread_slices_weight(0.3), out_weight = thread_slices_weight(0.375);
+            double level = (limited ? 6 : 8) / (5 * in_weight + 4 * out_weight), in_s = 0.3 / (level * in_weight);
             EXPECT_REAL(end_s(&bench, in), LATENCY_S + in_s, 1e-10);
-            EXPECT_REAL(end_s(&bench, out), LATENCY_S + in_s + (1.5e9 - in_s * 4e9 * level) / 4e9, 1e-10);
+            EXPECT_REAL(end_s(&bench, out), LATENCY_S + in_s + 0.375 - in_s * level * out_weight, 1e-10);
         }
         end(&bench);
     }
@@ -242,16 +264,16 @@ static void test_streams(void)
         EXPECT_REAL(bench.timeline.resources[cluster_dram(&bench.cluster, 0, 0)].peak_use, 16e9, 1e-9);
     }
     end(&bench);
-    /* A stream and a copy (2 B of DRAM a byte: 10 GB/s too) likewise, all alike. */
+    /* A stream and a copy (2 B of DRAM a byte: 10 GB/s too) likewise, but for the copy's first slice. */
     begin(&bench, 4);
     add_rank(&bench, 0);
     first = add_kernel(&bench, 0, 10e9);
     add_rank(&bench, 1);
     second = add_copy(&bench, OP_COPY_H2D, 5e9, false);
     if (simulate(&bench)) {
-        double kernel = LATENCY_S + (1 - LATENCY_S) * 20 / 16;
-        EXPECT_REAL(end_s(&bench, first), kernel, 1e-11);
-        EXPECT_REAL(end_s(&bench, second), kernel + LATENCY_S, 1e-11);
+        double copy_s = (2 - SLICE_S) * 10 / 16; /* when the kernel has done 1 - slice beyond the latency */
+        EXPECT_REAL(end_s(&bench, first), copy_s + SLICE_S, 1e-11);
+        EXPECT_REAL(end_s(&bench, second), LATENCY_S + copy_s, 1e-11);
     }
     end(&bench);
 }
@@ -274,7 +296,7 @@ static uint32_t add_all_reduce(struct bench *bench, uint32_t ranks, double bytes
     return reduce;
 }
 
-/* Two threads reduce beside two that compute, on two cores: once they have met, all run at half. */
+/* Two threads reduce beside two that compute, on two cores: once they have met, all run at half, but for the slice that the meeting ones have first. */
 static void test_all_reduce_beside_kernels(void)
 {
     struct bench bench;
@@ -284,7 +306,7 @@ static void test_all_reduce_beside_kernels(void)
     if (simulate(&bench)) {
         double both = MEETING_S + (1 - MEETING_S) * 2;
         EXPECT_REAL(s_from_ps(bench.timeline.ops[reduce].alone_ps), 1, 1e-11);
-        EXPECT_REAL(end_s(&bench, reduce), both, 1e-10);
+        EXPECT_REAL(end_s(&bench, reduce), both - SLICE_S, 1e-10);
         EXPECT_REAL(end_s(&bench, kernel), both, 1e-10); /* as much was left of it when they met */
         /* 2.5 B a bus byte of each member */
         EXPECT_REAL(bench.timeline.resources[cluster_dram(&bench.cluster, 0, 0)].amount, 2 * 2.5 * 2e9, 1e-9);
@@ -301,11 +323,10 @@ static void test_crowded_all_reduce(void)
     begin(&bench, 2);
     uint32_t reduce = add_all_reduce(&bench, 4, 2e9 / 1.5, 1, &kernel);
     if (simulate(&bench)) {
-        double reduced = MEETING_S + (2 - MEETING_S) * 2, left = 1 - MEETING_S / 2 - (2 - MEETING_S) * 2 / 4;
         EXPECT_REAL(s_from_ps(bench.timeline.ops[reduce].alone_ps), 2, 1e-11);
-        EXPECT(left < 1e-9); /* the kernels, at half in the meeting, are done no later */
         EXPECT_REAL(end_s(&bench, kernel), MEETING_S + (1 - MEETING_S / 2) * 4, 1e-10);
-        EXPECT_REAL(end_s(&bench, reduce), reduced, 1e-10);
+        /* Half a core for each: two slices earlier, in which the kernels do what is left of them. */
+        EXPECT_REAL(end_s(&bench, reduce), MEETING_S + (2 - MEETING_S) * 2 - 2 * SLICE_S, 1e-10);
     }
     end(&bench);
 }
@@ -399,15 +420,43 @@ static void test_pair_beside_kernels(void)
         if (simulate(&bench)) {
             /* The curve's second includes the latency, the route's does not. */
             double latency = LATENCY_S, work_s = measured ? 1 - LATENCY_S : 1;
-            double kernels = latency + (1 - latency) * 3 / 2;
             EXPECT_REAL(s_from_ps(bench.timeline.ops[op].alone_ps), latency + work_s, 1e-11);
-            EXPECT_REAL(end_s(&bench, kernel), kernels, 1e-10);
-            EXPECT_REAL(end_s(&bench, op), kernels + (work_s - (1 - latency)), 1e-10);
+            EXPECT_REAL(end_s(&bench, kernel), (2 + work_s) / 2, 1e-10); /* no core is idle */
+            EXPECT_REAL(end_s(&bench, op), latency + work_s * 3 / 2 - SLICE_S, 1e-10);
             EXPECT_REAL(bench.timeline.resources[cluster_dram(&bench.cluster, 0, 0)].amount, measured ? 4e9 : 8e9,
                         1e-9);
         }
         end(&bench);
     }
+}
+
+/* Two pairs at once, each the other's way: the receivers copy, each on its own core. Who sends holds nothing. */
+static void test_pairs_both_ways(void)
+{
+    static const char *const SEND = "{ \"kind\": \"send_recv\", \"ranks\": 2, \"bytes_GBps\": [[1e6, 2], [1e10, 2]] }";
+    struct bench bench;
+    uint32_t matches[2], works[2], op = 0;
+    begin_with(&bench, 2, "", SEND);
+    bench.machine.collective_sms = 1;
+    for (uint32_t way = 0; way < 2; way++) {
+        const uint32_t pair[] = { way, 1 - way };
+        matches[way] = builder_match(bench.b, builder_group(bench.b, pair, 2, 1, "pair"), 2);
+        works[way] = builder_work_transfer(bench.b, 2e9, false);
+    }
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        add_rank(&bench, rank);
+        for (uint32_t way = 0; way < 2; way++) {
+            op = builder_op(bench.b, way == rank ? OP_SEND : OP_RECV, builder_queue(bench.b, QUEUE_P2P, "pair"),
+                            works[way], PHASE_PIPELINE_COMM);
+            builder_set_match(bench.b, matches[way]);
+        }
+    }
+    if (simulate(&bench)) {
+        for (uint32_t i = 0; i <= op; i++) {
+            EXPECT_REAL(end_s(&bench, i), 1, 1e-10);
+        }
+    }
+    end(&bench);
 }
 
 /* A copy from device to device is the same memcpy. */
@@ -675,8 +724,8 @@ static void test_cluster(void)
     end(&bench);
 }
 
-TEST_MAIN(TEST(test_kernels), TEST(test_copy_beside_kernels), TEST(test_copies_alone), TEST(test_both_directions),
-          TEST(test_streams), TEST(test_all_reduce_beside_kernels), TEST(test_crowded_all_reduce),
-          TEST(test_collectives_alone), TEST(test_measured_beats_dram), TEST(test_pair_beside_kernels),
-          TEST(test_peer_copy), TEST(test_host_optimizer), TEST(test_merged_collective), TEST(test_folded),
-          TEST(test_storage), TEST(test_cluster), TEST(test_twin))
+TEST_MAIN(TEST(test_kernels), TEST(test_copy_beside_kernels), TEST(test_slices), TEST(test_copies_alone),
+          TEST(test_both_directions), TEST(test_streams), TEST(test_all_reduce_beside_kernels),
+          TEST(test_crowded_all_reduce), TEST(test_collectives_alone), TEST(test_measured_beats_dram),
+          TEST(test_pair_beside_kernels), TEST(test_pairs_both_ways), TEST(test_peer_copy), TEST(test_host_optimizer),
+          TEST(test_merged_collective), TEST(test_folded), TEST(test_storage), TEST(test_cluster), TEST(test_twin))

@@ -65,6 +65,9 @@ bool cost_uses(const struct cost_builder *b, uint32_t resource);
 /* Close: `latency_s`, then the work; `bytes` of it for fairness (weight = time / bytes), 0: weigh as one that fills an HBM. On the host all weigh the same:
  * cores go round by threads. */
 enum status cost_end(struct cost_builder *b, struct op_cost *cost, double latency_s, double alone_s, double bytes);
+/* Weight of an op of the host after cost_end: its work takes `stretch` times longer for its threads being more than cores. Threads of queues that copy and communicate ask for short slices
+ * (sim/engine/thread_slices.h). */
+void cost_weigh_threads(const struct cost_builder *b, struct op_cost *cost, double stretch);
 
 /* When all records are in the table: find the lanes. */
 enum status cost_make_lanes(struct cost_table *table, const struct cluster *cluster, struct arena *scratch,

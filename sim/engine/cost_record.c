@@ -5,6 +5,7 @@
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 #include "sim/engine/cost_internal.h"
+#include "sim/engine/thread_slices.h"
 
 void cost_begin(struct cost_builder *b)
 {
@@ -104,4 +105,11 @@ enum status cost_end(struct cost_builder *b, struct op_cost *cost, double latenc
     }
     forget_pending(b);
     return STATUS_OK;
+}
+
+void cost_weigh_threads(const struct cost_builder *b, struct op_cost *cost, double stretch)
+{
+    if (b->cluster->machine->gpu.on_host) {
+        cost->weight *= stretch * thread_slices_weight(s_from_ps(cost->work_ps) / stretch);
+    }
 }

@@ -43,7 +43,7 @@ static enum status end_copy(struct cost_builder *b, struct op_cost *cost, double
                             double bytes)
 {
     TRY(cost_end(b, cost, latency_s, bytes / (rate / stretch), bytes));
-    cost->weight *= stretch;
+    cost_weigh_threads(b, cost, stretch);
     cost->launches = 1;
     cost->issue_first_ps = b->software == NULL ? 0 : ps_nearest_s(b->software->copy_host_s);
     return STATUS_OK;

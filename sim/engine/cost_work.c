@@ -292,24 +292,32 @@ enum status cost_of_kernels(struct cost_builder *b, const struct sched_work *wor
     return close_sequence(b, &sequence, gpu, cost);
 }
 
-/* SMs, HBM and ports of those members that are ranks. */
-static void add_members(struct cost_builder *b, const struct sched_group *group, const struct collective_cost *cost,
-                        bool fixed)
+/* SMs of those members that are ranks; of pairs on the host only the receivers', who copy while the senders sleep. */
+static void hold_sms(struct cost_builder *b, const struct sched_group *group, const struct collective_cost *cost,
+                     bool host_pairs)
+{
+    for (uint32_t i = host_pairs ? 1 : 0; i < group->member_count; i += host_pairs ? 2 : 1) {
+        uint32_t gpu = b->schedule->group_members[group->first_member + i];
+        if (b->gpu_ranks[gpu] != SCHED_NONE && cost->sm_fraction > 0) {
+            cost_fixed(b, cluster_sm(b->cluster, gpu), cost->sm_fraction);
+        }
+    }
+}
+
+/* HBM and ports of those members that are ranks. */
+static void add_members(struct cost_builder *b, const struct sched_group *group, const struct collective_cost *cost)
 {
     for (uint32_t i = 0; i < group->member_count; i++) {
         uint32_t gpu = b->schedule->group_members[group->first_member + i];
         if (b->gpu_ranks[gpu] == SCHED_NONE) {
             continue;
         }
-        if (!fixed && cost->hbm_bytes > 0) {
+        if (cost->hbm_bytes > 0) {
             cost_amount(b, cluster_hbm(b->cluster, gpu), cost->hbm_bytes);
         }
         uint32_t port = b->ports[b->gpu_ranks[gpu]];
-        if (!fixed && port != SCHED_NONE && cost->fullness > 0) {
+        if (port != SCHED_NONE && cost->fullness > 0) {
             cost_amount(b, port, cost->fullness * cost->transfer_s);
-        }
-        if (fixed && cost->sm_fraction > 0) {
-            cost_fixed(b, cluster_sm(b->cluster, gpu), cost->sm_fraction);
         }
     }
 }
@@ -353,16 +361,16 @@ static enum status cost_of_group(struct cost_builder *b, enum collective_kind ki
         .first_node_only = ranks_of(b, group) == 1,
     };
     TRY(collective_cost(b->cluster, &request, b->ring, b->ring_max, &one, b->error));
-    cost_begin(b);
-    add_members(b, group, &one, true);
-    uint32_t resident_count = b->fixed_count;
     bool on_host = b->cluster->machine->gpu.on_host, pairs = kind == COLLECTIVE_SEND_RECV;
+    cost_begin(b);
+    hold_sms(b, group, &one, on_host && pairs);
+    uint32_t resident_count = b->fixed_count;
     double crowd = on_host ? crowding(b, group, pairs, true) : 1; /* with its sisters */
     double stretch = on_host ? crowd / crowding(b, group, pairs, false) : 1;
     if (on_host) {
         add_threads(b, group, pairs, &one);
     } else {
-        add_members(b, group, &one, false);
+        add_members(b, group, &one);
     }
     for (uint32_t i = 0; i < one.use_count; i++) {
         cost_amount(b, b->ring[i].resource, b->ring[i].coefficient * one.bus_bytes);
@@ -371,7 +379,7 @@ static enum status cost_of_group(struct cost_builder *b, enum collective_kind ki
     uint32_t waiting = kind == COLLECTIVE_SEND_RECV ? 1 : group->member_count;
     double wait_s = b->software == NULL ? 0 : software_collective_wait_s(b->software, waiting);
     TRY(cost_end(b, cost, one.latency_s + wait_s, one.transfer_s * stretch, one.bus_bytes));
-    cost->weight *= crowd;
+    cost_weigh_threads(b, cost, crowd);
     cost->resident_count = cost->use_count == 0 ? 0 : resident_count;
     cost->launches = pairs ? 0 : 1; /* see op_cost */
     cost->issue_first_ps = b->software == NULL ? 0 : ps_nearest_s(software_collective_host_s(b->software, waiting));

@@ -1,4 +1,4 @@
-/* Inside the micro-benchmarks: plan, kernels, schedules. */
+/* Inside the micro-benchmarks: plan, kernels, schedules (and measure_batch.h: runs, measure_gauge.h: what they say). */
 #ifndef MEMWALL_VALIDATE_MEASURE_INTERNAL_H
 #define MEMWALL_VALIDATE_MEASURE_INTERNAL_H
 
@@ -32,6 +32,8 @@ enum bench_rule {
 };
 
 enum { BENCH_NOBODY = UINT16_MAX, BENCH_POINTS_MAX = 32 };
+/* Ops of a series in the first, short run: is it enough? */
+enum { MEASURE_PROBE_OPS = 3 };
 
 /* A schedule that measures several points, one after the other: so they share threads and memory, and each finds the caches as the others left them, as in a step. */
 struct bench {

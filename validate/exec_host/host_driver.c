@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "sim/base/check.h"
+#include "sim/engine/thread_slices.h"
 #include "validate/dispatch/dispatch.h"
 #include "validate/exec_host/host_attention.h"
 #include "validate/exec_host/host_cores.h"
@@ -75,12 +76,14 @@ struct slice_request {
 };
 
 /* The system's scheduler lets a kernel on a core finish its slice of milliseconds before a thread that was woken for a copy or a collective beside it. Such threads ask for
- * slices of 0.1 ms, the shortest that it grants: they run at once, and both share the core from then on, as streams share a GPU. Best effort (Linux 6.12 and later): elsewhere they wait longer. */
+ * the shortest slices that it grants (sim/engine/thread_slices.h): they run at once, and both share the core from then on, as streams share a GPU. Best effort (Linux 6.12 and later):
+ * elsewhere they wait longer. */
 static void ask_short_slices(void)
 {
-    struct slice_request request = {
-        .size = sizeof request, .policy = SCHED_OTHER, .nice = getpriority(PRIO_PROCESS, 0), .slice_ns = 100000
-    };
+    struct slice_request request = { .size = sizeof request,
+                                     .policy = SCHED_OTHER,
+                                     .nice = getpriority(PRIO_PROCESS, 0),
+                                     .slice_ns = (uint64_t)(1e9 * THREAD_SLICE_S) };
     (void)syscall(SYS_sched_setattr, 0, &request, 0);
 }
 

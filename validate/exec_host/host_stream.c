@@ -8,94 +8,112 @@
 
 enum { LANES = 16 };
 
-/* Exponentials: as the vectors of every core that may run this allow, else rows with them wait for arithmetic, not for memory as this class shall. The same results: nothing is contracted,
- * and sums run in LANES lanes of their own. */
+/* As the vectors of every core that may run this allow, else rows with sums and exponentials wait for arithmetic, not for memory as these classes shall. The same results: nothing is
+ * contracted, and sums run in LANES lanes of their own. What such functions are made of has to be part of each of their clones. */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) /* whose resolvers of functions run before it is ready */
 #define WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define WIDEST
 #endif
+#define PART static inline __attribute__((always_inline))
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-static float lane_sum(const float *lanes)
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+typedef int32_t lane_bits __attribute__((vector_size(LANES * sizeof(int32_t))));
+
+/* By address: vectors as arguments are passed one way in one clone and another in the next. */
+PART void load(lanes *to, const float *x)
+{
+    memcpy(to, x, sizeof *to);
+}
+
+PART float lane_sum(const lanes *all)
 {
     float sum = 0;
     for (uint32_t l = 0; l < LANES; l++) {
-        sum += lanes[l];
+        sum += (*all)[l];
     }
     return sum;
 }
 
-static float sum_of(const float *x, uint64_t count)
+PART float sum_of(const float *x, uint64_t count)
 {
-    float lanes[LANES] = { 0 }, sum = 0;
+    lanes sums = { 0 }, next;
+    float sum = 0;
     uint64_t i = 0;
     for (; i + LANES <= count; i += LANES) {
-        for (uint32_t l = 0; l < LANES; l++) {
-            lanes[l] += x[i + l];
-        }
+        load(&next, x + i);
+        sums += next;
     }
     for (; i < count; i++) {
         sum += x[i];
     }
-    return sum + lane_sum(lanes);
+    return sum + lane_sum(&sums);
 }
 
-static float squares_of(const float *x, uint64_t count, float mean)
+PART float squares_in(const float *x, uint64_t count, float mean)
 {
-    float lanes[LANES] = { 0 }, sum = 0;
+    lanes sums = { 0 }, from_mean;
+    float sum = 0;
     uint64_t i = 0;
     for (; i + LANES <= count; i += LANES) {
-        for (uint32_t l = 0; l < LANES; l++) {
-            float from_mean = x[i + l] - mean;
-            lanes[l] += from_mean * from_mean;
-        }
+        load(&from_mean, x + i);
+        from_mean -= mean;
+        sums += from_mean * from_mean;
     }
     for (; i < count; i++) {
         sum += (x[i] - mean) * (x[i] - mean);
     }
-    return sum + lane_sum(lanes);
+    return sum + lane_sum(&sums);
 }
 
-static float greatest_of(const float *x, uint64_t count)
+PART float greatest_of(const float *x, uint64_t count)
 {
-    float lanes[LANES], greatest = x[0];
+    lanes most = (lanes){ 0 } + x[0], next;
+    float greatest = x[0];
     uint64_t i = 0;
-    for (uint32_t l = 0; l < LANES; l++) {
-        lanes[l] = greatest;
-    }
     for (; i + LANES <= count; i += LANES) {
-        for (uint32_t l = 0; l < LANES; l++) {
-            lanes[l] = x[i + l] > lanes[l] ? x[i + l] : lanes[l];
-        }
+        load(&next, x + i);
+        lane_bits more = next > most;
+        most = (lanes)(((lane_bits)next & more) | ((lane_bits)most & ~more));
     }
     for (; i < count; i++) {
         greatest = x[i] > greatest ? x[i] : greatest;
     }
     for (uint32_t l = 0; l < LANES; l++) {
-        greatest = lanes[l] > greatest ? lanes[l] : greatest;
+        greatest = most[l] > greatest ? most[l] : greatest;
     }
     return greatest;
 }
 
+WIDEST static float squares_of(const float *x, uint64_t count)
+{
+    return squares_in(x, count, 0);
+}
+
 /* ---- one row of the first stream ---- */
 
-static void line(float *out, const float *x, uint64_t count, float factor, float constant)
+PART void line_in(float *out, const float *x, uint64_t count, float factor, float constant)
 {
     for (uint64_t i = 0; i < count; i++) {
         out[i] = x[i] * factor + constant;
     }
 }
 
-static void norm_row(float *out, const float *x, uint64_t count)
+WIDEST static void line(float *out, const float *x, uint64_t count, float factor, float constant)
+{
+    line_in(out, x, count, factor, constant);
+}
+
+WIDEST static void norm_row(float *out, const float *x, uint64_t count)
 {
     float mean = sum_of(x, count) / (float)count;
-    float scale = 1 / sqrtf(squares_of(x, count, mean) / (float)count + 1e-5f);
-    line(out, x, count, scale, -mean * scale);
+    float scale = 1 / sqrtf(squares_in(x, count, mean) / (float)count + 1e-5f);
+    line_in(out, x, count, scale, -mean * scale);
 }
 
 WIDEST static void softmax_row(float *out, const float *x, uint64_t count)
@@ -115,16 +133,19 @@ WIDEST static void row_losses(float *out, uint64_t out_count, const float *x, ui
 {
     for (uint64_t at = 0, r = 0; at < count; at += row, r++) {
         uint64_t n = least(row, count - at), i = 0;
-        float greatest = greatest_of(x + at, n), lanes[LANES] = { 0 }, sum = 0;
+        float greatest = greatest_of(x + at, n), exponentials[LANES], sum = 0;
+        lanes sums = { 0 }, next;
         for (; i + LANES <= n; i += LANES) {
             for (uint32_t l = 0; l < LANES; l++) {
-                lanes[l] += host_exp(x[at + i + l] - greatest);
+                exponentials[l] = host_exp(x[at + i + l] - greatest);
             }
+            load(&next, exponentials);
+            sums += next;
         }
         for (; i < n; i++) {
             sum += host_exp(x[at + i] - greatest);
         }
-        float loss = greatest + logf(sum + lane_sum(lanes));
+        float loss = greatest + logf(sum + lane_sum(&sums));
         out[r % out_count] = r < out_count ? loss : out[r % out_count] + loss;
     }
 }
@@ -154,7 +175,7 @@ static void first_stream(enum kernel_class kernel_class, float *out, const float
     }
 }
 
-static void add_stream(float *out, const float *x, uint64_t count)
+WIDEST static void add_stream(float *out, const float *x, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
         out[i] += x[i];
@@ -162,7 +183,7 @@ static void add_stream(float *out, const float *x, uint64_t count)
 }
 
 /* p, m, v, g of n each; constants of Adam at a late step. */
-static void adam(float *out, const float *in, uint64_t n)
+WIDEST static void adam(float *out, const float *in, uint64_t n)
 {
     const float *p = in, *m = in + n, *v = in + 2 * n, *g = in + 3 * n;
     float *p_out = out, *m_out = out + n, *v_out = out + 2 * n;
@@ -180,7 +201,7 @@ float host_stream(enum kernel_class kernel_class, const float *in, uint64_t in_c
 {
     CHECK(row > 0);
     if (out_count == 0) {
-        return squares_of(in, in_count, 0);
+        return squares_of(in, in_count);
     }
     if (in_count == 0) {
         memset(out, 0, out_count * sizeof *out);
