@@ -22,6 +22,7 @@ struct galvatron_setting {
     uint32_t micro_batches; /* m >= 1 */
     bool one_f_one_b;       /* else GPipe */
     bool recompute;         /* the space has recomputed strategies */
+    bool zero2;             /* plain data parallelism is ZeRO-2; the presets have a switch of their own instead */
 };
 
 /* One layer under one strategy. */

@@ -78,7 +78,7 @@ enum status galvatron_balance(struct galvatron_case *c, struct galvatron_trial *
 
 /* ---- variants (galvatron_variants.c) ---- */
 
-enum { GALVATRON_SEARCHES_MAX = GALVATRON_SPACE_COUNT * GALVATRON_VARIANT_COUNT };
+enum { GALVATRON_SEARCHES_MAX = (GALVATRON_SPACE_COUNT + 1) * GALVATRON_VARIANT_COUNT };
 struct galvatron_variant_search {
     struct galvatron_request rules;
     char name[GALVATRON_NAME_BYTES];

@@ -66,7 +66,9 @@ static const struct parameter PARAMETERS[PARAMETER_COUNT] = {
                            "forward passes charged for a recomputed layer: half a one (as g2), a whole one; memwall "
                            "charges "
                            "what is repeated" },
-    [P_ZERO2] = { "zero2", PARAMETER_WORD, "", 0, 0, AS_PRESET, CHOICES, "presets: plain data parallelism is ZeRO-2" },
+    [P_ZERO2] = { "zero2", PARAMETER_WORD, "", 0, 0, AS_PRESET, CHOICES,
+                  "plain data parallelism is ZeRO-2 "
+                  "(gradients and optimizer sharded); memwall's preset tries both in the full space" },
     [P_RESERVE] = { "reserve", PARAMETER_WORD, "", 0, 0, AS_PRESET, CHOICES,
                     "budgets above 20 GiB lose a fifth to the caching allocator" },
     [P_RECOMPUTE_PEAK] = { "recompute_peak", PARAMETER_WORD, "", 0, 0, AS_PRESET, CHOICES,
@@ -127,6 +129,8 @@ static void set_rules(struct galvatron_planning *s, struct galvatron_request *re
         request->order = GALVATRON_ORDER_G2;
         request->micro = GALVATRON_MICRO_DIVISORS;
         request->whole_batches = request->candidates = true;
+        request->zero2 = s->request->parameters.value[P_ZERO2] == CHOICE_ON;
+        request->either_zero = s->request->parameters.value[P_ZERO2] == AS_PRESET;
         break;
     case PRESET_V1: galvatron_request_init(request, request->source, GALVATRON_VARIANT_V1); break;
     case PRESET_G2:

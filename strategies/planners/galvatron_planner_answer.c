@@ -57,9 +57,9 @@ static enum status label_layers(struct galvatron_planning *s, const struct galva
 static enum status to_plan(struct galvatron_planning *s, const struct galvatron_plan *found, struct plan *plan,
                            bool *possible, char *why, struct error *error)
 {
-    int64_t plain_zero = s->preset != PRESET_MEMWALL && s->tasks[0].preset.zero2 ? 2 : 0;
+    bool zero2 = s->preset == PRESET_MEMWALL ? found->zero2 : s->tasks[0].preset.zero2;
     why[0] = '\0';
-    return galvatron_to_plan(s->request->scenario, found, plain_zero, plan, possible, why, GALVATRON_WHY_BYTES,
+    return galvatron_to_plan(s->request->scenario, found, zero2 ? 2 : 0, plan, possible, why, GALVATRON_WHY_BYTES,
                              &s->answer->arena, error);
 }
 
