@@ -213,7 +213,7 @@ static enum status search_degree(struct search *search, uint32_t batch, uint32_t
         search->work_done += galvatron_case_work(&search->rules, pipeline);
         return status;
     }
-    for (uint32_t m = pipeline; m <= batch && !search->stop; m++) {
+    for (uint32_t m = galvatron_micro_first(&search->rules, pipeline); m <= batch && !search->stop; m++) {
         if (galvatron_micro_is_tried(&search->rules, batch, pipeline, m)) {
             TRY(search_case(search, batch, pipeline, m, fits, error));
             search->work_done += galvatron_case_work(&search->rules, pipeline);

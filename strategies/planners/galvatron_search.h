@@ -46,6 +46,7 @@ enum galvatron_partition_rule {
 enum galvatron_micro_search {
     GALVATRON_MICRO_OF_SOURCE, /* source->micro_batches */
     GALVATRON_MICRO_DIVISORS,  /* every divisor m of the batch with m >= P (head) */
+    GALVATRON_MICRO_ALL, /* every divisor: where kernels are too small for the device, idle stages cost less than small micro-batches */
 };
 
 struct galvatron_progress {
