@@ -182,8 +182,8 @@ static void test_formulas(void)
     EXPECT_REAL(galvatron_pipeline_s(GALVATRON_FORM_SYNC, c, t, 3, 4), 16 + 3 * 4, 1e-15);
     /* X = max(9 + 9, max(4/3, 7/3) + max(8/3, 14/3) + 2 * 2) = 18, tail 1 */
     EXPECT_REAL(galvatron_pipeline_s(GALVATRON_FORM_HEAD, c, t, 3, 4), 19, 1e-15);
-    EXPECT_REAL(galvatron_pipeline_s(GALVATRON_FORM_G2, c, t, 1, 1), 3, 1e-15); /* one stage: its T */
-    const struct galvatron_setting setting = { 8, 4, 64, 8, true, false };      /* 32 samples a device, pieces of 4 */
+    EXPECT_REAL(galvatron_pipeline_s(GALVATRON_FORM_G2, c, t, 1, 1), 3, 1e-15);   /* one stage: its T */
+    const struct galvatron_setting setting = { 8, 4, 64, 8, true, false, false }; /* 32 samples a device, pieces of 4 */
     EXPECT_REAL(galvatron_live_share(&setting, 0), 0.5, 0);
     EXPECT_REAL(galvatron_live_share(&setting, 3), 0.125, 0);
 }
@@ -223,7 +223,7 @@ static void test_partitions(void)
         struct setup s;
         struct error error = { 0 };
         generate(&s, &seed);
-        struct galvatron_case c = { .setting = { s.hardware.gpus, 4, 64, 4, true, false } };
+        struct galvatron_case c = { .setting = { s.hardware.gpus, 4, 64, 4, true, false, false } };
         const struct galvatron_space_limits limits = { .gpus = s.hardware.gpus };
         c.strategy_count = galvatron_strategies(&limits, 4, c.strategies);
         EXPECT_INT(galvatron_case_init(&c, &s.source, 100000, &error), STATUS_OK);
@@ -323,7 +323,9 @@ static void test_progress(void)
         galvatron_request_init(&request, &s.source, round % 2 == 0 ? GALVATRON_VARIANT_BMW : GALVATRON_VARIANT_BASE);
         request.budget_mib = round < 4 ? 20000 : 4000;
         request.batch_max = 64;
-        request.micro = round % 4 < 2 ? GALVATRON_MICRO_OF_SOURCE : GALVATRON_MICRO_DIVISORS;
+        static const enum galvatron_micro_search searches[] = { GALVATRON_MICRO_OF_SOURCE, GALVATRON_MICRO_DIVISORS,
+                                                                GALVATRON_MICRO_ALL };
+        request.micro = searches[round % 3];
         request.progress = hear;
         request.progress_context = &heard;
         EXPECT_INT(galvatron_search(&request, &result, &error), STATUS_OK);

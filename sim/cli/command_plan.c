@@ -161,7 +161,7 @@ static enum status read_budgets(const char *text, double fallback, double *budge
     for (const char *at = text;;) {
         char *end;
         double gib = strtod(at, &end);
-        if (end == at || (*end != ',' && *end != '\0') || !isfinite(gib) || gib <= 0) {
+        if (end == at || (*end != ',' && *end != '\0') || !isfinite(gib * GIB) || gib <= 0) {
             return error_at(error, STATUS_BAD_INPUT, "--budget-gib", NULL,
                             "expected GiB with commas between (8,12,16), found \"%.64s\"", text);
         }

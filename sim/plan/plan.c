@@ -133,21 +133,36 @@ static enum status check_degrees(const struct plan *plan, const struct model *mo
     return STATUS_OK;
 }
 
+/* The most replicas that the batch feeds, if the rest of them became tensor or pipeline degree; 0: none. */
+static int64_t data_that_divides(const struct plan *plan)
+{
+    int64_t data = plan->data;
+    while (data > 0 && (plan->data % data != 0 || plan->global_batch % (data * plan->micro_batch) != 0)) {
+        data--;
+    }
+    return data;
+}
+
 static enum status check_batch(const struct plan *plan, struct error *error)
 {
     int64_t together = plan->data * plan->micro_batch;
     if (plan->global_batch % together != 0) {
-        int64_t below = plan->global_batch / together * together;
-        char nearest[96];
+        int64_t below = plan->global_batch / together * together, data = data_that_divides(plan);
+        char nearest[96], fewer[128] = "";
         if (below > 0) {
             snprintf(nearest, sizeof nearest, "the nearest are %" PRId64 " and %" PRId64, below, below + together);
         } else {
             snprintf(nearest, sizeof nearest, "the smallest is %" PRId64, together);
         }
+        if (data > 0) {
+            snprintf(fewer, sizeof fewer,
+                     "; or %" PRId64 " times the tensor or pipeline degree, which leaves data %" PRId64,
+                     plan->data / data, data);
+        }
         return REFUSE(error, "$.training.global_batch",
                       "global_batch %" PRId64 " is not a multiple of data x micro_batch = %" PRId64 " x %" PRId64
-                      " = %" PRId64 "; %s",
-                      plan->global_batch, plan->data, plan->micro_batch, together, nearest);
+                      " = %" PRId64 "; %s%s",
+                      plan->global_batch, plan->data, plan->micro_batch, together, nearest, fewer);
     }
     if (plan->micro_batches != plan->global_batch / together || plan->micro_batches > ORDER_MICRO_BATCHES_MAX) {
         return REFUSE(error, "$.training.global_batch",

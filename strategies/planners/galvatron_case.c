@@ -20,6 +20,10 @@ static void fill_tables(struct galvatron_case *c)
         for (uint32_t s = 0; s < n; s++) {
             struct galvatron_layer_cost *cost = &c->costs[kind * n + s];
             source->layer(source->context, kind, &c->strategies[s], &c->setting, cost);
+            if (source->form == GALVATRON_FORM_V1 && !source->shares) {
+                cost->search_s = cost->compute_s = cost->full_s =
+                    galvatron_share_s(cost->compute_s, cost->full_s, &c->setting);
+            }
             c->search_s[kind * n + s] = cost->search_s;
             for (uint32_t to = 0; to < n; to++) {
                 struct galvatron_change change = { 0 };
@@ -209,6 +213,9 @@ enum status galvatron_case_try(struct galvatron_case *c, struct galvatron_trial 
             return STATUS_OK;
         }
         double other_s = c->source->other_s != NULL ? c->source->other_s(c->source->context, i, &c->setting) : 0;
+        if (v1) {
+            other_s = galvatron_share_s(other_s, other_s, &c->setting);
+        }
         double other_mib = ceil(c->stage_other_mib[i]);
         *stage = (struct galvatron_stage){ .layers = trial->partition[i],
                                            .compute_s = (v1 ? solved->search_s : solved->compute_s) + other_s,

@@ -165,6 +165,18 @@ static double state_share(const struct galvatron_preset *preset, const struct ga
     return several && mixed ? once * 5 / 4 : once;
 }
 
+/* v1's own formula has the micro-batches inside a layer's cost. */
+static bool is_v1_whole(const struct galvatron_preset *preset)
+{
+    return preset->kind == GALVATRON_V1 && preset->form == GALVATRON_FORM_V1;
+}
+
+double galvatron_share_s(double compute_s, double full_s, const struct galvatron_setting *setting)
+{
+    double stages = setting->pipeline;
+    return compute_s * (stages + setting->micro_batches - 1) / stages + (full_s - compute_s);
+}
+
 static void preset_layer(const void *context, uint32_t kind, const struct galvatron_strategy *s,
                          const struct galvatron_setting *setting, struct galvatron_layer_cost *cost)
 {
@@ -176,14 +188,14 @@ static void preset_layer(const void *context, uint32_t kind, const struct galvat
     }
     cost->state_mib = 4 * layer->parameter_mib / s->tensor * state_share(preset, s, setting->micro_batches);
     cost->activation_mib = activation > 0 ? activation * local : INFINITY;
-    if (preset->kind == GALVATRON_V1) {
+    if (is_v1_whole(preset)) {
         cost->search_s = cost->compute_s = cost->full_s = v1_layer_s(preset, layer, s, setting->batch);
         return;
     }
     double m = setting->micro_batches, samples = local / m;
     struct layer_ms ms = layer_ms(preset, layer, s, samples);
     double p2p_ms = 0, seconds = preset->time_factor / 1000;
-    if (s->pipeline > 1) {
+    if (s->pipeline > 1 && preset->kind != GALVATRON_V1) {
         double bytes = samples * layer->sequence * layer->hidden * (preset->model->mixed ? 2 : 4);
         p2p_ms = (double)s->pipeline / galvatron_model_layers(preset->model) * 2 * bytes / MIB * DUMMY_LAYERS *
                  preset->hardware->p2p[galvatron_log2(s->pipeline)];
@@ -275,7 +287,7 @@ static uint32_t preset_micro_batches(const void *context, double batch, uint32_t
 {
     const struct galvatron_preset *preset = context;
     double samples = floor(batch * pipeline / preset->hardware->gpus);
-    if (preset->kind == GALVATRON_V1 || pipeline == 1) {
+    if (is_v1_whole(preset) || pipeline == 1) {
         return 1;
     }
     if (samples < 1) {
@@ -303,6 +315,7 @@ enum status galvatron_preset_init(struct galvatron_preset *preset, enum galvatro
     *preset = (struct galvatron_preset){ .kind = kind, .model = model, .hardware = hardware };
     TRY(galvatron_check_profiles(model, hardware, error));
     bool v1 = kind == GALVATRON_V1, g2 = kind == GALVATRON_G2;
+    preset->form = v1 ? GALVATRON_FORM_V1 : g2 ? GALVATRON_FORM_G2 : GALVATRON_FORM_HEAD;
     preset->zero2 = !v1;
     preset->async_reduce = g2;
     preset->recompute_forward = g2 ? 0.5 : 1;
@@ -335,7 +348,6 @@ void galvatron_preset_free(struct galvatron_preset *preset)
 
 void galvatron_preset_source(const struct galvatron_preset *preset, struct galvatron_source *source)
 {
-    static const enum galvatron_form FORMS[] = { GALVATRON_FORM_V1, GALVATRON_FORM_G2, GALVATRON_FORM_HEAD };
     *source = (struct galvatron_source){
         .name = galvatron_preset_name(preset->kind),
         .context = preset,
@@ -343,7 +355,8 @@ void galvatron_preset_source(const struct galvatron_preset *preset, struct galva
         .layer_count = galvatron_model_layers(preset->model),
         .kind_count = preset->model->kind_count,
         .kinds = preset->kinds,
-        .form = FORMS[preset->kind],
+        .form = preset->form,
+        .shares = is_v1_whole(preset),
         .layer = preset_layer,
         .change = preset_change,
         .other_mib = preset_other_mib,

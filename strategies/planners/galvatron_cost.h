@@ -22,6 +22,7 @@ struct galvatron_setting {
     uint32_t micro_batches; /* m >= 1 */
     bool one_f_one_b;       /* else GPipe */
     bool recompute;         /* the space has recomputed strategies */
+    bool zero2;             /* plain data parallelism is ZeRO-2; the presets have a switch of their own instead */
 };
 
 /* One layer under one strategy. */
@@ -61,6 +62,8 @@ struct galvatron_source {
     uint32_t kind_count;   /* <= GALVATRON_KINDS_MAX */
     const uint32_t *kinds; /* [layer_count] < kind_count: layers of one kind cost the same */
     enum galvatron_form form;
+    bool
+        shares; /* form v1: layer() gives shares of the step, as v1's own code has them; else the search makes them of C and T (galvatron_share_s) */
     void (*layer)(const void *context, uint32_t kind, const struct galvatron_strategy *strategy,
                   const struct galvatron_setting *setting, struct galvatron_layer_cost *cost);
     /* From the layer before, of strategy `from`, to a layer of `kind` and strategy `to`. */
@@ -90,6 +93,8 @@ enum galvatron_preset_kind {
 /* A preset and its switches; init sets them as the public code has them. */
 struct galvatron_preset {
     enum galvatron_preset_kind kind;
+    enum galvatron_form
+        form; /* its own; v1 under another one charges C and T of micro-batches of `micro_size` samples, without its micro-batch rules by model */
     const struct galvatron_model_profile *model;
     const struct galvatron_hardware_profile *hardware;
     uint32_t *kinds;           /* [layers] */
@@ -116,6 +121,8 @@ const char *galvatron_preset_name(enum galvatron_preset_kind kind);
 /* Step time, s, by formula `form` from C and T of the stages (C.4). For form v1 T is the stage's share of the step, and the answer their sum. */
 double galvatron_pipeline_s(enum galvatron_form form, const double *compute_s, const double *full_s, uint32_t stages,
                             uint32_t micro_batches);
+/* Formula 1 of C.4 from C and T: the layer's share of the step where its stage is one of `pipeline`, (P+m-1)/P C + (T - C). */
+double galvatron_share_s(double compute_s, double full_s, const struct galvatron_setting *setting);
 /* Share of a device's local batch whose activations stage `stage` of `pipeline` holds at its peak (B.7): 1 for GPipe. `samples` = batch / devices of a stage. */
 double galvatron_live_share(const struct galvatron_setting *setting, uint32_t stage);
 

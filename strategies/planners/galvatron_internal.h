@@ -78,7 +78,7 @@ enum status galvatron_balance(struct galvatron_case *c, struct galvatron_trial *
 
 /* ---- variants (galvatron_variants.c) ---- */
 
-enum { GALVATRON_SEARCHES_MAX = GALVATRON_SPACE_COUNT * GALVATRON_VARIANT_COUNT };
+enum { GALVATRON_SEARCHES_MAX = (GALVATRON_SPACE_COUNT + 1) * GALVATRON_VARIANT_COUNT };
 struct galvatron_variant_search {
     struct galvatron_request rules;
     char name[GALVATRON_NAME_BYTES];
@@ -91,7 +91,8 @@ uint32_t galvatron_list_variants(const struct galvatron_request *request, struct
 
 /* Of one case, in comparisons of two strategies: their number squared, once for each stage where boundaries are moved. */
 double galvatron_case_work(const struct galvatron_request *rules, uint32_t pipeline);
-/* Whether a batch is split into so many micro-batches (GALVATRON_MICRO_DIVISORS). */
+/* The least number of micro-batches that is tried, and whether a batch is split into so many (GALVATRON_MICRO_DIVISORS, GALVATRON_MICRO_ALL). */
+uint32_t galvatron_micro_first(const struct galvatron_request *rules, uint32_t pipeline);
 bool galvatron_micro_is_tried(const struct galvatron_request *rules, uint32_t batch, uint32_t pipeline,
                               uint32_t micro_batches);
 /* Of all batches and degrees, as if every batch fitted; 0: not known (no largest batch, or too many to count). */

@@ -29,7 +29,7 @@ enum {
 };
 enum { BATCHES_A_GPU = 16 }; /* of g2 and head, at most, unless asked otherwise */
 enum choice { AS_PRESET, CHOICE_ON, CHOICE_OFF };
-enum formula { FORMULA_PRESET, FORMULA_G2, FORMULA_SYNC, FORMULA_HEAD };
+enum formula { FORMULA_PRESET, FORMULA_V1, FORMULA_G2, FORMULA_SYNC, FORMULA_HEAD };
 enum recompute_cost { COST_PRESET, COST_HALF, COST_WHOLE };
 
 static const char *const PRESETS[] = { "memwall", "v1", "g2", "head", NULL };
@@ -40,7 +40,11 @@ static const char *const SPACES[] = {
         NULL
 };
 static const char *const CHOICES[] = { "preset", "on", "off", NULL };
-static const char *const FORMULAS[] = { "preset", "g2", "sync", "head", NULL };
+static const char *const FORMULAS[] = { "preset", "v1", "g2", "sync", "head", NULL };
+static const enum galvatron_form FORMS[] = { [FORMULA_V1] = GALVATRON_FORM_V1,
+                                             [FORMULA_G2] = GALVATRON_FORM_G2,
+                                             [FORMULA_SYNC] = GALVATRON_FORM_SYNC,
+                                             [FORMULA_HEAD] = GALVATRON_FORM_HEAD };
 static const char *const RECOMPUTE_COSTS[] = { "preset", "half", "whole", NULL };
 
 #define BATCHES ((double)((int64_t)1 << 31))
@@ -60,17 +64,20 @@ static const struct parameter PARAMETERS[PARAMETER_COUNT] = {
     [P_MAX_TENSOR] = { "max_tensor", PARAMETER_INT, "GPUs", 0, 4096, 0, NULL, "largest tensor degree; 0: no limit" },
     [P_MAX_PIPELINE] = { "max_pipeline", PARAMETER_INT, "stages", 0, 4096, 0, NULL, "most stages; 0: no limit" },
     [P_FORMULA] = { "formula", PARAMETER_WORD, "", 0, 0, FORMULA_PRESET, FORMULAS,
-                    "pipeline formula: (m-1+P) max C + tail (g2), sum T + (m-1) max C (sync), first and last chains "
-                    "(head)" },
+                    "pipeline formula: shares of layers, (P+m-1)/P C + T - C each (v1), (m-1+P) max C + tail (g2), sum "
+                    "T + "
+                    "(m-1) max C (sync), first and last chains (head)" },
     [P_RECOMPUTE_COST] = { "recompute_cost", PARAMETER_WORD, "", 0, 0, COST_PRESET, RECOMPUTE_COSTS,
-                           "forward passes charged for a recomputed layer: half a one (as g2), a whole one; memwall "
-                           "charges "
-                           "what is repeated" },
-    [P_ZERO2] = { "zero2", PARAMETER_WORD, "", 0, 0, AS_PRESET, CHOICES, "presets: plain data parallelism is ZeRO-2" },
+                           "presets g2, head: forward passes charged for a recomputed layer, half a one (as g2) or a "
+                           "whole one; memwall charges what is repeated" },
+    [P_ZERO2] = { "zero2", PARAMETER_WORD, "", 0, 0, AS_PRESET, CHOICES,
+                  "plain data parallelism is ZeRO-2 "
+                  "(gradients and optimizer sharded); memwall's preset tries both in the full space" },
     [P_RESERVE] = { "reserve", PARAMETER_WORD, "", 0, 0, AS_PRESET, CHOICES,
                     "budgets above 20 GiB lose a fifth to the caching allocator" },
     [P_RECOMPUTE_PEAK] = { "recompute_peak", PARAMETER_WORD, "", 0, 0, AS_PRESET, CHOICES,
-                           "presets: a stage pays one whole layer's activations where recomputation is allowed" },
+                           "presets g2, head: a stage pays one whole layer's activations where recomputation is "
+                           "allowed" },
     [P_SIMULATE] = { "simulate", PARAMETER_INT, "plans", 1, 1000, 200, NULL,
                      "memwall: so many plans of each budget at most are simulated, the best by the cost model of every "
                      "pipeline degree and variant, and the fastest that fits is the answer" },
@@ -114,7 +121,40 @@ static enum status open_preset(struct galvatron_planning *s, struct galvatron_ta
     if (values[P_RECOMPUTE_COST] > COST_PRESET) {
         task->preset.recompute_forward = values[P_RECOMPUTE_COST] < COST_WHOLE ? 0.5 : 1;
     }
+    if (values[P_FORMULA] > FORMULA_PRESET) {
+        task->preset.form = FORMS[(int)values[P_FORMULA]];
+    }
     galvatron_preset_source(&task->preset, &task->source);
+    return STATUS_OK;
+}
+
+static enum status open_memwall(struct galvatron_planning *s, struct galvatron_task *task, struct error *error)
+{
+    double formula = s->request->parameters.value[P_FORMULA];
+    TRY(memwall_source_open(&task->memwall, s->request->scenario, &task->source, error));
+    task->source.form = formula > FORMULA_PRESET ? FORMS[(int)formula] : task->source.form;
+    return STATUS_OK;
+}
+
+/* Switches that a preset has nothing to do with are refused, not passed over. */
+static enum status check_switches(const struct galvatron_planning *s, struct error *error)
+{
+    static const char *const v1 = "v1 has no recomputation", *const ours = "memwall charges what is repeated and held";
+    const struct {
+        int parameter;
+        enum galvatron_planner_preset preset;
+        const char *why;
+    } idle[] = { { P_RECOMPUTE_COST, PRESET_V1, v1 },
+                 { P_RECOMPUTE_PEAK, PRESET_V1, v1 },
+                 { P_ZERO2, PRESET_V1, "v1 has whole replicas and ZeRO-3" },
+                 { P_RECOMPUTE_COST, PRESET_MEMWALL, ours },
+                 { P_RECOMPUTE_PEAK, PRESET_MEMWALL, ours } };
+    for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++) {
+        if (idle[i].preset == s->preset && s->request->parameters.value[idle[i].parameter] > 0) {
+            return error_at(error, STATUS_BAD_INPUT, "--variant", NULL, "preset %s has no switch %s: %s; leave it out",
+                            s->preset_name, PARAMETERS[idle[i].parameter].name, idle[i].why);
+        }
+    }
     return STATUS_OK;
 }
 
@@ -125,10 +165,15 @@ static void set_rules(struct galvatron_planning *s, struct galvatron_request *re
     case PRESET_MEMWALL:
         galvatron_request_init(request, request->source, s->variant);
         request->order = GALVATRON_ORDER_G2;
-        request->micro = GALVATRON_MICRO_DIVISORS;
+        request->micro = GALVATRON_MICRO_ALL;
         request->whole_batches = request->candidates = true;
+        request->zero2 = s->request->parameters.value[P_ZERO2] == CHOICE_ON;
+        request->either_zero = s->request->parameters.value[P_ZERO2] == AS_PRESET;
         break;
-    case PRESET_V1: galvatron_request_init(request, request->source, GALVATRON_VARIANT_V1); break;
+    case PRESET_V1:
+        galvatron_request_init(request, request->source, GALVATRON_VARIANT_V1);
+        request->order = GALVATRON_ORDER_V1;
+        break;
     case PRESET_G2:
     case PRESET_HEAD:
         galvatron_request_init(request, request->source, GALVATRON_VARIANT_BASE);
@@ -172,12 +217,6 @@ static void set_request(struct galvatron_planning *s, struct galvatron_task *tas
         uint32_t most = memwall || scenario_batch > BATCHES_A_GPU * gpus ? scenario_batch : BATCHES_A_GPU * gpus;
         request->batch_max = most > request->batch_first ? most : request->batch_first;
     }
-    static const enum galvatron_form forms[] = {
-        [FORMULA_G2] = GALVATRON_FORM_G2, [FORMULA_SYNC] = GALVATRON_FORM_SYNC, [FORMULA_HEAD] = GALVATRON_FORM_HEAD
-    };
-    if (values[P_FORMULA] > FORMULA_PRESET) {
-        task->source.form = forms[(int)values[P_FORMULA]];
-    }
     request->progress = listen;
     request->progress_context = task;
 }
@@ -185,10 +224,7 @@ static void set_request(struct galvatron_planning *s, struct galvatron_task *tas
 static enum status run_task(struct galvatron_planning *s, struct galvatron_task *task, double budget_bytes,
                             struct error *error)
 {
-    enum status status = s->preset == PRESET_MEMWALL
-                             ? memwall_source_open(&task->memwall, s->request->scenario, &task->source, error)
-                             : open_preset(s, task, error);
-    TRY(status);
+    TRY(s->preset == PRESET_MEMWALL ? open_memwall(s, task, error) : open_preset(s, task, error));
     set_request(s, task, budget_bytes);
     TRY(galvatron_search(&task->request, &task->result, error));
     if (task->memwall.status != STATUS_OK) {
@@ -231,6 +267,8 @@ static enum status search(const struct planner_request *request, struct planner_
 {
     struct galvatron_planning s = { .request = request, .answer = answer, .variant = variant };
     s.preset = (enum galvatron_planner_preset)request->parameters.value[P_PRESET];
+    s.preset_name = PRESETS[s.preset];
+    TRY(check_switches(&s, error));
     TRY(galvatron_check_gpus(request->scenario->cluster.gpus, error));
     if (request->profile_count > 0 && s.preset == PRESET_MEMWALL) {
         return error_at(error, STATUS_BAD_INPUT, "--galvatron-profile", NULL,
@@ -251,7 +289,6 @@ static enum status search(const struct planner_request *request, struct planner_
         return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
     }
     s.simulations_max = (uint32_t)request->parameters.value[P_SIMULATE];
-    s.preset_name = PRESETS[s.preset];
     atomic_init(&s.stop, false);
     uint32_t begun = oracle_parallel(request->threads, request->budget_count, run_one, &s, look, &s);
     answer->interrupted = begun < request->budget_count;

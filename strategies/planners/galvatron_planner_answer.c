@@ -57,9 +57,9 @@ static enum status label_layers(struct galvatron_planning *s, const struct galva
 static enum status to_plan(struct galvatron_planning *s, const struct galvatron_plan *found, struct plan *plan,
                            bool *possible, char *why, struct error *error)
 {
-    int64_t plain_zero = s->preset != PRESET_MEMWALL && s->tasks[0].preset.zero2 ? 2 : 0;
+    bool zero2 = s->preset == PRESET_MEMWALL ? found->zero2 : s->tasks[0].preset.zero2;
     why[0] = '\0';
-    return galvatron_to_plan(s->request->scenario, found, plain_zero, plan, possible, why, GALVATRON_WHY_BYTES,
+    return galvatron_to_plan(s->request->scenario, found, zero2 ? 2 : 0, plan, possible, why, GALVATRON_WHY_BYTES,
                              &s->answer->arena, error);
 }
 
@@ -135,22 +135,36 @@ static enum status tell_nothing_tried(struct galvatron_planning *s, const struct
                           request->batch_max > 0 ? request->batch_max : first, request->batch_step, hint);
 }
 
-/* Where even the best does not fit by simulation: no plan, and what the leanest of all would take. False: it fits, or was not simulated. */
-static bool is_too_big(const struct galvatron_planning *s, const struct galvatron_shortlist *list,
-                       struct planner_result *result)
+/* Where even the best does not fit by simulation. False: it fits, or was not simulated. `least_bytes`: what the leanest of all takes. */
+static bool is_too_big(const struct galvatron_planning *s, const struct galvatron_shortlist *list, double *least_bytes)
 {
     const struct oracle_result *best = &list->order[0]->choice.simulated;
     if (s->preset != PRESET_MEMWALL || best->verdict != ORACLE_RAN || oracle_fits(best, list->budget_bytes)) {
         return false;
     }
-    double least = (double)best->peak_bytes;
+    *least_bytes = (double)best->peak_bytes;
     for (uint32_t i = 0; i < list->count; i++) {
         const struct oracle_result *one = &list->entries[i].choice.simulated;
-        least = one->verdict == ORACLE_RAN ? fmin(least, (double)one->peak_bytes) : least;
+        *least_bytes = one->verdict == ORACLE_RAN ? fmin(*least_bytes, (double)one->peak_bytes) : *least_bytes;
     }
-    result->found = false;
-    result->smallest_budget_bytes = least;
     return true;
+}
+
+/* No plan, and what would do: `from_bytes` at the least. */
+static enum status tell_smallest(struct galvatron_planning *s, const struct galvatron_task *task, struct oracle *oracle,
+                                 double from_bytes, const char *why, struct planner_result *result, struct error *error)
+{
+    bool confirmed = false;
+    result->found = false;
+    result->smallest_budget_bytes = from_bytes;
+    if (s->preset == PRESET_MEMWALL) {
+        TRY(galvatron_smallest_budget(s, task, oracle, from_bytes, &result->smallest_budget_bytes, &confirmed, error));
+    }
+    return planner_reason(s->answer, result, error, "%s; the smallest budget that would do is %.6g GiB%s", why,
+                          planner_enough_gib(result->smallest_budget_bytes),
+                          confirmed                     ? ", where a plan fits by simulation"
+                          : s->preset == PRESET_MEMWALL ? " or more: no plan that was simulated fits it"
+                                                        : ", by the cost model");
 }
 
 static enum status fill_result(struct galvatron_planning *s, struct galvatron_task *task, struct oracle *oracle,
@@ -170,20 +184,18 @@ static enum status fill_result(struct galvatron_planning *s, struct galvatron_ta
     if (found->nothing_tried) {
         return tell_nothing_tried(s, &task->request, result, error);
     }
+    char why[GALVATRON_WHY_BYTES];
     if (!found->found) {
-        result->smallest_budget_bytes = found->smallest_budget_mib * MIB;
-        return planner_reason(s->answer, result, error,
-                              "no plan fits %.6g GiB; the smallest budget that would do is %.6g GiB%s",
-                              result->budget_bytes / GIB, planner_enough_gib(result->smallest_budget_bytes),
-                              s->preset == PRESET_MEMWALL ? ", by the cost model" : "");
+        snprintf(why, sizeof why, "no plan fits %.6g GiB%s", result->budget_bytes / GIB,
+                 s->preset == PRESET_MEMWALL ? " by the cost model" : "");
+        return tell_smallest(s, task, oracle, found->smallest_budget_mib * MIB, why, result, error);
     }
     TRY(galvatron_shortlist_make(s, task, oracle, &list, error));
-    if (is_too_big(s, &list, result)) {
-        return planner_reason(
-            s->answer, result, error,
-            "%" PRIu32 " plans fit %.6g GiB by the cost model and none by the simulator; the smallest "
-            "budget that would do is %.6g GiB",
-            list.count, result->budget_bytes / GIB, planner_enough_gib(result->smallest_budget_bytes));
+    double least_bytes;
+    if (is_too_big(s, &list, &least_bytes)) {
+        snprintf(why, sizeof why, "%" PRIu32 " plans fit %.6g GiB by the cost model and none by the simulator",
+                 list.count, result->budget_bytes / GIB);
+        return tell_smallest(s, task, oracle, least_bytes, why, result, error);
     }
     result->best = list.order[0]->choice;
     result->runners_up = arena_array(&s->answer->arena, struct planner_choice, list.kept);

@@ -1,12 +1,14 @@
 /* Cost source `memwall` of the Galvatron planners: what a layer under a strategy costs on our own model graph and machine (oracle_pieces.h), in place of profiled constants.
  *
  * A strategy is galvatron-bmw.md A: a stage's tensor x data GPUs, which of the two groups is consecutive, data parallelism sharded (SDP = ZeRO-3) or not, and whether the layer is recomputed.
+ * Plain data parallelism is ZeRO-2 where the setting says so: gradients are reduced and scattered beside every backward as SDP's are, weights stay whole.
  * Costs are of one micro-batch of `micro_batch` samples on one replica. Our rules:
  *
  *   forward   kernels + tensor-parallel collectives of the layer; SDP: at least the all-gather of its weights beside them (their sum where the software does not gather ahead)
  *   backward  likewise, with the whole forward before it where the layer is recomputed; SDP: beside it the all-gather again and the reduce-scatter of its gradients
- *   reduce    the all-reduce of the layer's gradients, once a step, alone (0 for SDP, whose micro-batches have done it)
- *   states    weights, gradients, master copies, moments: bytes per parameter of the software; SDP divides all by `data`
+ *   reduce    the all-reduce of the layer's gradients, once a step, alone (0 for SDP and ZeRO-2, whose micro-batches have done it)
+ *   spread    ZeRO-2: the all-gather of the new weights, once a step, when all is done
+ *   states    weights, gradients, master copies, moments: bytes per parameter of the software; SDP divides all by `data`, ZeRO-2 all but the weights
  *   held      what lives from forward to backward;  scratch: short-lived tensors of a pass at their most, with gathered weights and the gradient before its scatter
  *   change    from the strategy before: where the tensor degree rises, or stays and the consecutive group differs, the layer's input is gathered in the tensor group (C.3's condition) */
 #ifndef MEMWALL_STRATEGIES_PLANNERS_GALVATRON_PLANNER_COSTS_H
@@ -16,13 +18,13 @@
 #include "strategies/planners/oracle_pieces.h"
 
 struct layer_cost {
-    double forward_s, backward_s, reduce_s;
+    double forward_s, backward_s, reduce_s, spread_s;
     double state_bytes, held_bytes, scratch_bytes;
 };
 
 /* Of a layer of `kind`; `variant` of a transformer layer (sim/model/variant.h). STATUS_BAD_INPUT when the degrees do not divide the model. */
 enum status layer_cost_of(struct pieces *pieces, const struct scenario *scenario, enum layer_kind kind,
-                          uint32_t variant, const struct galvatron_strategy *strategy, int64_t micro_batch,
+                          uint32_t variant, const struct galvatron_strategy *strategy, bool zero2, int64_t micro_batch,
                           struct layer_cost *cost, struct error *error);
 /* Seconds of the change of layout in front of layer `layer`. */
 enum status layer_change_s(struct pieces *pieces, const struct scenario *scenario, int64_t layer,

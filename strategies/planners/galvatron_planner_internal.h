@@ -13,7 +13,7 @@ enum galvatron_planner_preset { PRESET_MEMWALL, PRESET_V1, PRESET_G2, PRESET_HEA
 /* Searches again with less memory, for a variant and for a budget (galvatron_planner_list.c). */
 enum {
     GALVATRON_TIGHTER_MAX = 4,
-    GALVATRON_AGAIN_MAX = GALVATRON_TIGHTER_MAX * GALVATRON_SPACE_COUNT * GALVATRON_VARIANT_COUNT
+    GALVATRON_AGAIN_MAX = GALVATRON_TIGHTER_MAX * (GALVATRON_SPACE_COUNT + 1) * GALVATRON_VARIANT_COUNT
 };
 
 struct galvatron_planning;
@@ -82,6 +82,11 @@ enum status galvatron_pick_fill(struct galvatron_planning *s, const struct galva
 enum status galvatron_add_reasons(struct galvatron_planning *s, const struct galvatron_task *task,
                                   struct planner_result *result, const struct galvatron_shortlist *list,
                                   struct error *error);
+
+/* The smallest budget from `from_bytes` up that gives the task, with preset memwall, a plan which fits by simulation; *confirmed false: none was met in a few attempts, and *bytes is where they ended. */
+enum status galvatron_smallest_budget(struct galvatron_planning *s, const struct galvatron_task *task,
+                                      struct oracle *oracle, double from_bytes, double *bytes, bool *confirmed,
+                                      struct error *error);
 
 /* What Galvatron's profiler would have measured on the scenario, from its model graph and machine: for the presets v1, g2 and head where no table of the authors exists. Activations are those of the
  * scenario's software, times those of micro-batches of 8, links those of a 64 MiB all-reduce. STATUS_BAD_INPUT: GPUs that are not a power of two. */

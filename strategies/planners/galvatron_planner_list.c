@@ -148,9 +148,7 @@ static enum status tighten(struct galvatron_planning *s, struct galvatron_task *
                            struct oracle *oracle, struct galvatron_shortlist *list, struct error *error)
 {
     struct galvatron_request request = task->request;
-    if (request.include_variants) {
-        galvatron_request_only(&request, rules);
-    }
+    galvatron_request_only(&request, rules);
     uint32_t first = 0;
     for (int round = 0; round < GALVATRON_TIGHTER_MAX && !atomic_load(&s->stop); round++) {
         const struct galvatron_pick *favourite = NULL;

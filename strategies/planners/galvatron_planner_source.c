@@ -52,14 +52,14 @@ static void layer(const void *context, uint32_t kind, const struct galvatron_str
         return;
     }
     note(memwall,
-         layer_cost_of(memwall->pieces, memwall->scenario, LAYER_TRANSFORMER, kind, strategy,
+         layer_cost_of(memwall->pieces, memwall->scenario, LAYER_TRANSFORMER, kind, strategy, setting->zero2,
                        own_samples(setting, strategy->data), &one, &error),
          &error);
     double exposed = software->overlap_gradient_reduce ? fmax(0, one.reduce_s - one.backward_s) : one.reduce_s;
     cost->state_mib = one.state_bytes / MIB;
     cost->activation_mib = one.held_bytes * m / MIB;
     cost->compute_s = one.forward_s + one.backward_s;
-    cost->full_s = cost->compute_s + exposed;
+    cost->full_s = cost->compute_s + exposed + one.spread_s;
     cost->search_s = cost->full_s + (m - 1) * cost->compute_s; /* its part of the step where its stage is the slowest */
 }
 
@@ -101,8 +101,8 @@ static void most_of_stage(struct memwall_source *memwall, uint32_t stage, const 
             struct layer_cost block = { 0 };
             strategy.recompute = again ? true : first->recompute;
             note(memwall,
-                 layer_cost_of(memwall->pieces, scenario, LAYER_TRANSFORMER, memwall->kinds[layer], &strategy, samples,
-                               &block, &error),
+                 layer_cost_of(memwall->pieces, scenario, LAYER_TRANSFORMER, memwall->kinds[layer], &strategy,
+                               setting->zero2, samples, &block, &error),
                  &error);
             *scratch = fmax(*scratch, block.scratch_bytes);
         }
@@ -125,13 +125,16 @@ static double other_mib(const void *context, uint32_t stage, const struct galvat
     double bytes = layer_runtime_bytes(scenario, first, setting->pipeline > 1), scratch, boundary;
     most_of_stage(memwall, stage, first, setting, samples, &scratch, &boundary);
     if (is_first) {
-        note(memwall, layer_cost_of(memwall->pieces, scenario, LAYER_EMBEDDING, 0, first, samples, &end, &error),
+        note(memwall,
+             layer_cost_of(memwall->pieces, scenario, LAYER_EMBEDDING, 0, first, setting->zero2, samples, &end, &error),
              &error);
         double live = galvatron_live_share(setting, 0) * setting->micro_batches;
         bytes += end.state_bytes + end.held_bytes * live;
     }
     if (is_last) {
-        note(memwall, layer_cost_of(memwall->pieces, scenario, LAYER_HEAD, 0, first, samples, &end, &error), &error);
+        note(memwall,
+             layer_cost_of(memwall->pieces, scenario, LAYER_HEAD, 0, first, setting->zero2, samples, &end, &error),
+             &error);
         double live = setting->one_f_one_b ? 1 : setting->micro_batches;
         bytes += end.state_bytes + end.held_bytes * live;
         scratch = fmax(end.scratch_bytes, scratch - end.held_bytes);
@@ -160,12 +163,15 @@ static double other_s(const void *context, uint32_t stage, const struct galvatro
     int64_t samples = own_samples(setting, alone.data);
     if (stage == 0) {
         note(memwall,
-             layer_cost_of(memwall->pieces, memwall->scenario, LAYER_EMBEDDING, 0, &alone, samples, &end, &error),
+             layer_cost_of(memwall->pieces, memwall->scenario, LAYER_EMBEDDING, 0, &alone, setting->zero2, samples,
+                           &end, &error),
              &error);
         time_s += end.forward_s + end.backward_s;
     }
     if (stage == setting->pipeline - 1) {
-        note(memwall, layer_cost_of(memwall->pieces, memwall->scenario, LAYER_HEAD, 0, &alone, samples, &end, &error),
+        note(memwall,
+             layer_cost_of(memwall->pieces, memwall->scenario, LAYER_HEAD, 0, &alone, setting->zero2, samples, &end,
+                           &error),
              &error);
         time_s += end.forward_s + end.backward_s;
     }

@@ -55,6 +55,7 @@ static enum status keep_plan(struct search *search, const struct galvatron_case 
                                      .micro_batches = c->setting.micro_batches,
                                      .layer_count = layers,
                                      .one_f_one_b = c->setting.one_f_one_b,
+                                     .zero2 = c->setting.zero2,
                                      .found_by = search->variant };
     plan->stages = arena_array(arena, struct galvatron_stage, stages);
     plan->layers = arena_array(arena, struct galvatron_strategy, layers);
@@ -167,7 +168,7 @@ static enum status search_case(struct search *search, double batch, uint32_t pip
 {
     const struct galvatron_request *rules = &search->rules;
     struct galvatron_case c = { .setting = { rules->source->gpus, pipeline, batch, micro_batches, rules->one_f_one_b,
-                                             rules->recompute } };
+                                             rules->recompute, rules->zero2 } };
     const struct galvatron_space_limits limits = { rules->source->gpus, rules->space,      rules->order,
                                                    rules->recompute,    rules->tensor_max, rules->pipeline_max };
     c.strategy_count = galvatron_strategies(&limits, pipeline, c.strategies);
@@ -212,7 +213,7 @@ static enum status search_degree(struct search *search, uint32_t batch, uint32_t
         search->work_done += galvatron_case_work(&search->rules, pipeline);
         return status;
     }
-    for (uint32_t m = pipeline; m <= batch && !search->stop; m++) {
+    for (uint32_t m = galvatron_micro_first(&search->rules, pipeline); m <= batch && !search->stop; m++) {
         if (galvatron_micro_is_tried(&search->rules, batch, pipeline, m)) {
             TRY(search_case(search, batch, pipeline, m, fits, error));
             search->work_done += galvatron_case_work(&search->rules, pipeline);

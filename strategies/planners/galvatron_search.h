@@ -46,6 +46,7 @@ enum galvatron_partition_rule {
 enum galvatron_micro_search {
     GALVATRON_MICRO_OF_SOURCE, /* source->micro_batches */
     GALVATRON_MICRO_DIVISORS,  /* every divisor m of the batch with m >= P (head) */
+    GALVATRON_MICRO_ALL, /* every divisor: where kernels are too small for the device, idle stages cost less than small micro-batches */
 };
 
 struct galvatron_progress {
@@ -64,6 +65,8 @@ struct galvatron_request {
     enum galvatron_micro_search micro;
     bool recompute, one_f_one_b;
     bool include_variants; /* also search every other space and variant and keep the best of all: galvatron-bmw */
+    bool zero2;            /* plain data parallelism is ZeRO-2 (A.1): galvatron_setting's */
+    bool either_zero;      /* search the full space both ways, each as a variant of its own */
     /* Keep the best of every variant and degree too, for who judges them by other means (a simulation): none is then cut short by what another one has found. */
     bool candidates;
     uint32_t tensor_max, pipeline_max;           /* 0: no limit */
@@ -89,7 +92,7 @@ struct galvatron_plan {
     struct galvatron_stage *stages;    /* [pipeline] */
     struct galvatron_strategy *layers; /* [layer_count] */
     double alpha_t, alpha_m;           /* 1 - max/sum over stages of time and memory; best 1 - 1/P (B.5) */
-    bool one_f_one_b;
+    bool one_f_one_b, zero2;
     const char *found_by; /* variant or space whose search it was */
 };
 
@@ -121,7 +124,7 @@ struct galvatron_result {
 /* Rules of a variant; the full space, first batch and step 8, no limit, no reserve. */
 void galvatron_request_init(struct galvatron_request *request, const struct galvatron_source *source,
                             enum galvatron_variant variant);
-/* Of a request that includes variants, the one search that a plan's found_by names. */
+/* Of a request's searches the one that a plan's found_by names. */
 void galvatron_request_only(struct galvatron_request *request, const char *found_by);
 /* On error the result is empty. STATUS_BAD_INPUT: devices not a power of two, degrees beyond them, no budget, no layers, steps of 0. */
 enum status galvatron_search(const struct galvatron_request *request, struct galvatron_result *result,

@@ -49,7 +49,7 @@ void galvatron_request_init(struct galvatron_request *request, const struct galv
     set_variant(request, variant);
 }
 
-/* A variant's word; in a space "<variant> in <space>", and the space alone for its plain rules, as the papers name it. */
+/* A variant's word; in a space "<variant> in <space>", and the space alone for its plain rules, as the papers name it; "... with ZeRO-2". */
 static void add_search(const struct galvatron_request *rules, struct galvatron_variant_search *list, uint32_t *count)
 {
     enum galvatron_variant variant = rules->one_f_one_b
@@ -60,15 +60,29 @@ static void add_search(const struct galvatron_request *rules, struct galvatron_v
     struct galvatron_variant_search *one = &list[(*count)++];
     one->rules = *rules;
     one->rules.include_variants = false;
-    snprintf(one->name, sizeof one->name, "%s%s%s", full || !plain ? VARIANT_NAMES[variant] : "",
-             full || plain ? "" : " in ", full ? "" : galvatron_space_name(rules->space));
+    one->rules.either_zero = false;
+    snprintf(one->name, sizeof one->name, "%s%s%s%s", full || !plain ? VARIANT_NAMES[variant] : "",
+             full || plain ? "" : " in ", full ? "" : galvatron_space_name(rules->space),
+             rules->zero2 ? " with ZeRO-2" : "");
+}
+
+/* In the full space both ways where asked: the others leave sharding out, or have ZeRO-3. */
+static void add_both(const struct galvatron_request *rules, struct galvatron_variant_search *list, uint32_t *count)
+{
+    struct galvatron_request one = *rules;
+    if (rules->either_zero && rules->space == GALVATRON_SPACE_FULL) {
+        one.zero2 = true;
+        add_search(&one, list, count);
+        one.zero2 = false;
+    }
+    add_search(&one, list, count);
 }
 
 uint32_t galvatron_list_variants(const struct galvatron_request *request, struct galvatron_variant_search *list)
 {
     uint32_t count = 0;
     if (!request->include_variants) {
-        add_search(request, list, &count);
+        add_both(request, list, &count);
         return count;
     }
     bool any_space = request->space == GALVATRON_SPACE_FULL;
@@ -83,7 +97,7 @@ uint32_t galvatron_list_variants(const struct galvatron_request *request, struct
     rules.space = request->space;
     for (uint32_t variant = 0; variant < GALVATRON_VARIANT_COUNT; variant++) {
         set_variant(&rules, (enum galvatron_variant)variant);
-        add_search(&rules, list, &count);
+        add_both(&rules, list, &count);
     }
     return count;
 }

@@ -16,6 +16,11 @@ double galvatron_case_work(const struct galvatron_request *rules, uint32_t pipel
     return count * count * (balanced ? pipeline : 1);
 }
 
+uint32_t galvatron_micro_first(const struct galvatron_request *rules, uint32_t pipeline)
+{
+    return rules->micro == GALVATRON_MICRO_ALL ? 1 : pipeline;
+}
+
 bool galvatron_micro_is_tried(const struct galvatron_request *rules, uint32_t batch, uint32_t pipeline,
                               uint32_t micro_batches)
 {
@@ -28,8 +33,11 @@ static double degree_work(const struct galvatron_request *rules, uint32_t batch,
     if (rules->whole_batches && batch % (rules->source->gpus / pipeline) != 0) {
         return 0;
     }
-    double cases = rules->micro == GALVATRON_MICRO_OF_SOURCE ? 1 : 0;
-    for (uint32_t m = pipeline; m <= batch && rules->micro == GALVATRON_MICRO_DIVISORS; m++) {
+    if (rules->micro == GALVATRON_MICRO_OF_SOURCE) {
+        return 1;
+    }
+    double cases = 0;
+    for (uint32_t m = galvatron_micro_first(rules, pipeline); m <= batch; m++) {
         cases += galvatron_micro_is_tried(rules, batch, pipeline, m) ? 1 : 0;
     }
     return cases;

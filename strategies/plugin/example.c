@@ -1,7 +1,8 @@
-/* A plug-in, whole: a pipeline order and a memory policy in a shared object.
+/* A plug-in, whole: a pipeline order, a memory policy and a planner in a shared object.
  *
  *     cc -std=c17 -shared -fPIC $(pkg-config --cflags memwall) example.c -o example.so
- *     memwall run S.json --plugin ./example.so --set parallel.pipeline_order=eager-1f1b --set memory_policy=late-host-adam */
+ *     memwall run S.json --plugin ./example.so --set parallel.pipeline_order=eager-1f1b --set memory_policy=late-host-adam
+ *     memwall plan S.json --plugin ./example.so --planner zero-ladder --budget-gib 8,16 */
 #include <memwall.h>
 
 /* Eager 1F1B (Zhuang et al., On Optimizing the Communication of Model Parallelism, MLSys 2023, section 4): stage s runs 2 (p - s) - 1 forwards before its first backward, where 1F1B runs p - s, so
@@ -74,8 +75,92 @@ static const struct memory_policy late_host_adam = {
     .optimizer = late_optimizer,
 };
 
+/* ZeRO (Rajbhandari et al., SC 2020) as a ladder: the scenario's own split with nothing sharded, optimizer states, gradients, weights. All rungs are simulated, and the fastest that fits is the answer. */
+enum { RUNGS = 4 };
+
+static enum status ladder_choose(const struct planner_request *request, const struct plan *rungs,
+                                 const struct oracle_result *simulated, struct planner_answer *answer,
+                                 struct planner_result *result, struct error *error)
+{
+    const double gib = 1024.0 * 1024 * 1024;
+    const struct model *model = &request->scenario->model;
+    int best = -1, least = -1;
+    for (int zero = 0; zero < RUNGS; zero++) {
+        const struct oracle_result *one = &simulated[zero];
+        if (one->verdict == ORACLE_RAN && (least < 0 || one->peak_bytes < simulated[least].peak_bytes)) {
+            least = zero;
+        }
+        if (oracle_fits(one, result->budget_bytes) && (best < 0 || one->step_time_s < simulated[best].step_time_s)) {
+            best = zero;
+        }
+    }
+    if (best < 0) {
+        result->smallest_budget_bytes = least < 0 ? 0 : (double)simulated[least].peak_bytes;
+        return planner_reason(answer, result, error, "no ZeRO stage fits %.6g GiB%s%s", result->budget_bytes / gib,
+                              least < 0 ? ": " : "", least < 0 ? simulated[0].reason : "");
+    }
+    const struct oracle_result *one = &simulated[best];
+    struct planner_choice *choice = &result->best;
+    result->found = true;
+    *choice = (struct planner_choice){ .has_plan = true,
+                                       .global_batch = rungs[best].global_batch,
+                                       .pipeline = rungs[best].pipeline,
+                                       .step_time_s = one->step_time_s,
+                                       .samples_per_s = one->samples_per_s,
+                                       .peak_bytes = (double)one->peak_bytes,
+                                       .is_simulated = true,
+                                       .simulated = *one };
+    for (int zero = 0; zero < RUNGS; zero++) {
+        if (zero != best && simulated[zero].verdict == ORACLE_RAN) {
+            enum status status = planner_reason(answer, result, error, "ZeRO-%d would take %.6g s and %.4g GiB", zero,
+                                                simulated[zero].step_time_s, (double)simulated[zero].peak_bytes / gib);
+            if (status != STATUS_OK) {
+                return status;
+            }
+        }
+    }
+    enum status status = planner_copy_plan(&choice->plan, &rungs[best], model, &answer->arena, error);
+    return status != STATUS_OK ? status : planner_label_layers(choice, model, &answer->arena, error);
+}
+
+static enum status ladder_search(const struct planner_request *request, struct planner_answer *answer,
+                                 struct error *error)
+{
+    struct plan rungs[RUNGS];
+    const struct plan *asked[RUNGS];
+    struct oracle_result simulated[RUNGS];
+    struct oracle *oracle;
+    for (int zero = 0; zero < RUNGS; zero++) {
+        rungs[zero] = request->scenario->plan;
+        rungs[zero].zero_stage = zero;
+        asked[zero] = &rungs[zero];
+    }
+    enum status status = oracle_open(&oracle, request->scenario, request->threads, error);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = oracle_ask(oracle, asked, RUNGS, simulated, NULL, NULL, error);
+    answer->cost_model = "the event simulation";
+    answer->configurations = answer->screened = RUNGS;
+    answer->simulated = oracle_simulations(oracle);
+    oracle_close(oracle);
+    for (uint32_t i = 0; i < answer->result_count && status == STATUS_OK; i++) {
+        status = ladder_choose(request, rungs, simulated, answer, &answer->results[i], error);
+    }
+    return status;
+}
+
+static const struct planner zero_ladder = {
+    .abi = PLANNER_ABI,
+    .name = "zero-ladder",
+    .summary = "the scenario's own split under every ZeRO stage; the fastest that fits",
+    .paper = "Rajbhandari et al., SC 2020",
+    .search = ladder_search,
+};
+
 static const struct pipeline_order *const orders[] = { &eager_1f1b };
 static const struct memory_policy *const policies[] = { &late_host_adam };
+static const struct planner *const planners[] = { &zero_ladder };
 const struct memwall_plugin memwall_plugin = {
     .abi = MEMWALL_PLUGIN_ABI,
     .headers = MEMWALL_HEADERS,
@@ -83,4 +168,6 @@ const struct memwall_plugin memwall_plugin = {
     .order_count = 1,
     .policies = policies,
     .policy_count = 1,
+    .planners = planners,
+    .planner_count = 1,
 };

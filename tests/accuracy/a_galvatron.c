@@ -52,7 +52,7 @@ static void test_layer_costs(void)
         EXPECT_INT(golden_split(line, fields), 5);
         setup(&s, lower(fields[0]));
         EXPECT_INT(galvatron_strategy_parse(fields[2], &strategy, &error), STATUS_OK);
-        const struct galvatron_setting setting = { 8, strategy.pipeline, atof(fields[1]), 1, false, false };
+        const struct galvatron_setting setting = { 8, strategy.pipeline, atof(fields[1]), 1, false, false, false };
         s.source.layer(s.source.context, 0, &strategy, &setting, &cost);
         double mib = atof(fields[3]), time_s = atof(fields[4]);
         if (!(fabs(cost.state_mib + cost.activation_mib - mib) <= 0.5001e-4) ||
@@ -119,7 +119,7 @@ static void check_twin(const struct galvatron_request *request, const struct gal
 {
     const struct galvatron_source *source = request->source;
     struct error error = { 0 };
-    struct galvatron_case c = { .setting = { source->gpus, plan->pipeline, plan->batch, 1, false, false } };
+    struct galvatron_case c = { .setting = { source->gpus, plan->pipeline, plan->batch, 1, false, false, false } };
     const struct galvatron_space_limits limits = { .gpus = source->gpus, .space = request->space };
     c.strategy_count = galvatron_strategies(&limits, plan->pipeline, c.strategies);
     EXPECT_INT(galvatron_case_init(&c, source, (int64_t)request->budget_mib, &error), STATUS_OK);

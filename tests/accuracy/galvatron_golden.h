@@ -71,8 +71,8 @@ static inline uint32_t golden_layers(const char *text, struct galvatron_strategy
 static inline double golden_cost_s(const struct galvatron_source *source, const struct galvatron_plan *plan,
                                    const struct galvatron_strategy *layers)
 {
-    const struct galvatron_setting setting = { source->gpus,        plan->pipeline,    plan->batch,
-                                               plan->micro_batches, plan->one_f_one_b, true };
+    const struct galvatron_setting setting = { source->gpus,      plan->pipeline, plan->batch, plan->micro_batches,
+                                               plan->one_f_one_b, true,           false };
     double sum = 0;
     for (uint32_t i = 0, l = 0; i < plan->pipeline; i++) {
         for (uint32_t k = 0; k < plan->stages[i].layers; k++, l++) {

@@ -47,6 +47,27 @@ expect "where there are no scenarios the installed ones are listed" $?
 run 1 run "$s" --set memory_policy=late-host-adam
 complains 'unknown memory policy "late-host-adam"'
 
+# ---- its planner plans as the built-in ones do: budgets, reasons, a plan that runs ----
+run 0 list planners --plugin "$mine"
+holds zero-ladder
+l="--set parallel.pipeline=1 --planner zero-ladder"
+run 0 plan "$s" --plugin "$mine" $l --json --quiet
+holds '"planner": "zero-ladder"'
+holds '"simulated": 4'
+holds 'ZeRO-3 would take'
+peaks=$(sed -n 's/.*ZeRO-[0-9] would take .* s and \([0-9.]*\) GiB.*/\1/p' "$folder/out")
+[ "$(echo "$peaks" | wc -l)" = 3 ]
+expect "  the other three rungs, each with its memory: $(echo $peaks)" $?
+least=$(echo "$peaks" | sort -g | head -1)
+run 0 plan "$s" --plugin "$mine" $l --budget-gib "$least"5 --out "$folder/ladder.json" --quiet
+run 0 run "$s" --plan "$folder/ladder.json" --json --quiet
+holds '"step_time_s":'
+run 2 plan "$s" --plugin "$mine" $l --budget-gib 1 --json --quiet
+holds '"found": false'
+holds 'no ZeRO stage fits 1 GiB'
+run 1 plan "$s" --planner zero-ladder
+complains 'unknown planner "zero-ladder"'
+
 # ---- rows of a sweep are kept by plug-in too ----
 cat >"$folder/sweep.json" <<JSON
 { "schema": "memwall.sweep/1", "name": "p", "base": "s.json", "axes": [ { "path": "memory_policy", "values": ["resident", "late-host-adam"] } ] }
