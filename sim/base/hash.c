@@ -67,6 +67,11 @@ void hash_text_field(struct hash *hash, const char *text)
     hash_bytes(hash, text, length);
 }
 
+bool hash_equal(const struct hash *x, const struct hash *y)
+{
+    return x->a == y->a && x->b == y->b;
+}
+
 const char *hash_text(const struct hash *hash, char buffer[HASH_TEXT_BYTES])
 {
     (void)snprintf(buffer, HASH_TEXT_BYTES, "%016" PRIx64 "%016" PRIx64, hash->a, hash->b);

@@ -3,6 +3,7 @@
 #ifndef MEMWALL_BASE_HASH_H
 #define MEMWALL_BASE_HASH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,7 @@ void hash_bytes(struct hash *hash, const void *bytes, size_t count);
 void hash_u64(struct hash *hash, uint64_t value);
 void hash_double(struct hash *hash, double value);         /* by its bits; -0 is hashed as 0 */
 void hash_text_field(struct hash *hash, const char *text); /* length, then bytes */
+bool hash_equal(const struct hash *x, const struct hash *y);
 /* 32 lower-case hex digits. */
 const char *hash_text(const struct hash *hash, char buffer[HASH_TEXT_BYTES]);
 

@@ -32,6 +32,19 @@ void mpress_choices_assign(const struct mpress_case *c, struct mpress_choices *t
     memcpy(to->place, from->place, sizeof to->place);
 }
 
+/* Whether activations of the stage go that way: lag and lead of a way that nothing goes are in no plan. */
+static bool copies_any(const struct mpress_case *c, const struct mpress_choices *choices, uint32_t stage,
+                       enum mpress_way way)
+{
+    uint8_t target = way == WAY_HOST ? MOVE_TO_HOST : MOVE_TO_DEVICES;
+    for (uint32_t i = 0; i < c->positions; i++) {
+        if (c->layers[i].stage == stage && choices->of[i].target[MOVE_ACTIVATION] == target) {
+            return true;
+        }
+    }
+    return false;
+}
+
 struct hash mpress_choices_hash(const struct mpress_case *c, const struct mpress_choices *choices)
 {
     struct hash hash = hash_start();
@@ -48,8 +61,9 @@ struct hash mpress_choices_hash(const struct mpress_case *c, const struct mpress
     for (uint32_t s = 0; s < c->stages; s++) {
         hash_u64(&hash, (uint64_t)choices->place[s]);
         for (int way = 0; way < WAY_COUNT; way++) {
-            hash_u64(&hash, (uint64_t)choices->lag[s][way]);
-            hash_u64(&hash, (uint64_t)choices->lead[s][way]);
+            bool any = copies_any(c, choices, s, (enum mpress_way)way);
+            hash_u64(&hash, any ? (uint64_t)choices->lag[s][way] : 0);
+            hash_u64(&hash, any ? (uint64_t)choices->lead[s][way] : 0);
         }
     }
     return hash;

@@ -72,7 +72,7 @@ struct mpress_case {
 /* ---- mpress_choices.c ---- */
 enum status mpress_choices_new(const struct mpress_case *c, struct mpress_choices *choices, struct arena *arena,
                                struct error *error);
-/* Of what the choices say: equal choices, equal hash. */
+/* Of the plan that carries them out: equal plans, equal hash. */
 struct hash mpress_choices_hash(const struct mpress_case *c, const struct mpress_choices *choices);
 void mpress_choices_assign(const struct mpress_case *c, struct mpress_choices *to, const struct mpress_choices *from);
 /* The plan that carries them out; its arrays are in `arena`. */

@@ -98,6 +98,7 @@ enum status mpress_pick_until_fits(struct mpress_case *c, struct mpress_choices 
                                    uint32_t mechanisms, struct error *error)
 {
     double spare[MPRESS_DEVICES_MAX];
+    struct hash emulated = mpress_choices_hash(c, choices);
     for (int round = 0; round < ROUNDS_MAX && !mpress_fits(view); round++) {
         bool picked = false;
         mpress_spare(c, view, spare);
@@ -115,7 +116,11 @@ enum status mpress_pick_until_fits(struct mpress_case *c, struct mpress_choices 
         if (!picked) {
             break;
         }
-        TRY(mpress_emulate(c, choices, view, error));
+        const struct hash hash = mpress_choices_hash(c, choices);
+        if (!hash_equal(&hash, &emulated)) { /* else all that changed is the time of copies that there are none of */
+            TRY(mpress_emulate(c, choices, view, error));
+            emulated = hash;
+        }
     }
     return STATUS_OK;
 }

@@ -205,7 +205,7 @@ struct refinement {
 static bool is_known(const struct refinement *r, const struct hash *hash)
 {
     for (uint32_t i = 0; i < r->tries; i++) {
-        if (r->known[i].a == hash->a && r->known[i].b == hash->b) {
+        if (hash_equal(&r->known[i], hash)) {
             return true;
         }
     }

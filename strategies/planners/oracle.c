@@ -151,7 +151,7 @@ static void simulate(void *context, uint32_t index)
 static const struct memo *find(const struct oracle *oracle, const struct hash *hash)
 {
     for (size_t i = 0; i < oracle->memos.count; i++) {
-        if (oracle->memos.items[i].hash.a == hash->a && oracle->memos.items[i].hash.b == hash->b) {
+        if (hash_equal(&oracle->memos.items[i].hash, hash)) {
             return &oracle->memos.items[i];
         }
     }
@@ -161,7 +161,7 @@ static const struct memo *find(const struct oracle *oracle, const struct hash *h
 static bool asked_before(const struct batch *batch, uint32_t count, const struct hash *hash)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (batch->hashes[i].a == hash->a && batch->hashes[i].b == hash->b) {
+        if (hash_equal(&batch->hashes[i], hash)) {
             return true;
         }
     }
