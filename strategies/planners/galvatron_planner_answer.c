@@ -7,6 +7,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
+#include "strategies/planners/galvatron_dp.h"
 #include "strategies/planners/galvatron_planner_internal.h"
 
 static enum status no_memory(struct error *error)
@@ -191,6 +192,12 @@ static enum status fill_result(struct galvatron_planning *s, struct galvatron_ta
         return tell_nothing_tried(s, &task->request, result, error);
     }
     char why[GALVATRON_WHY_BYTES];
+    if (!found->found && found->smallest_budget_mib >= GALVATRON_DP_NO_FIT_MIB) {
+        return planner_reason(s->answer, result, error,
+                              "no plan at any budget: no split of %" PRIu32
+                              " GPUs in space %s (max_tensor, max_pipeline) divides the model's heads and the batch",
+                              task->source.gpus, galvatron_space_name(task->request.space));
+    }
     if (!found->found) {
         snprintf(why, sizeof why, "no plan fits %.6g GiB%s", result->budget_bytes / GIB,
                  s->preset == PRESET_MEMWALL ? " by the cost model" : "");

@@ -5,6 +5,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
+#include "strategies/planners/galvatron_dp.h"
 #include "strategies/planners/galvatron_planner_internal.h"
 
 enum { RISES_MAX = 6, CUTS_MAX = 6 };
@@ -60,10 +61,11 @@ enum status galvatron_smallest_budget(struct galvatron_planning *s, const struct
                                       struct error *error)
 {
     struct attempt attempt = { 0 };
+    const double most_bytes = GALVATRON_DP_NO_FIT_MIB * MIB;
     double below = 0; /* the largest that did not do */
     *bytes = as_printed(from_bytes);
     *confirmed = false;
-    for (int rise = 0; rise < RISES_MAX && !*confirmed && !atomic_load(&s->stop); rise++) {
+    for (int rise = 0; rise < RISES_MAX && !*confirmed && *bytes < most_bytes && !atomic_load(&s->stop); rise++) {
         TRY(attempt_budget(s, task, oracle, *bytes, &attempt, error));
         *confirmed = attempt.fits;
         if (!attempt.fits) {

@@ -149,6 +149,8 @@ run 0 plan "$s" --planner galvatron-bmw --variant batch_first=7,batch_max=7 --qu
 run 1 plan "$s" --set training.global_batch=12
 complains "or 2 times the tensor or pipeline degree, which leaves data 4"
 run 0 plan "$s" --set training.global_batch=12 --set parallel.tensor=2 --planner galvatron-bmw --quiet
+run 2 plan "$s" --planner galvatron-bmw --set model=gpt2-xl --space tp --quiet # 25 heads
+holds "no plan at any budget: no split of 8 GPUs in space tp"
 run 1 plan "$s" --budget-gib 1e300
 complains 'expected GiB .*, found "1e300"'
 run 0 plan "$s" --set gpus=7 --set training.global_batch=7 --quiet
