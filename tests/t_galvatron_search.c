@@ -188,6 +188,74 @@ static void test_formulas(void)
     EXPECT_REAL(galvatron_live_share(&setting, 3), 0.125, 0);
 }
 
+/* Switches of the presets, each by itself, against figures worked by hand: 8 devices, one kind of layer, 64 samples. */
+static void test_switches(void)
+{
+    struct setup s = { .hardware = { .name = "8", .gpus = 8, .overlap = 1.3 },
+                       .model = { .name = "alike", .kind_count = 1 } };
+    s.model.kinds[0] = (struct galvatron_layer_profile){
+        .count = 16, .parameter_mib = 50, .forward_ms = 2, .recompute_mib = 1, .sequence = 512, .hidden = 1024
+    };
+    for (uint32_t k = 0; k <= 3; k++) {
+        s.model.kinds[0].activation_mib[k] = 10;
+        s.hardware.all_reduce[0][k][0] = s.hardware.all_reduce[0][k][1] = 0.1;
+    }
+    s.model.other = s.model.first = s.model.last = (struct galvatron_other_profile){ 100, 1 };
+    const struct galvatron_strategy stage = { .pipeline = 8, .tensor = 1, .data = 1, .tensor_consecutive = true };
+    struct galvatron_strategy again = stage;
+    const struct galvatron_setting setting = { 8, 8, 64, 16, true, true, false }; /* micro-batches of 4 samples */
+    struct galvatron_layer_cost cost;
+    again.recompute = true;
+
+    /* g2: 3 forward passes of 4 x 2 ms, and half a one more where the layer is recomputed; a whole one as head has it. */
+    finish_setup(&s, GALVATRON_G2);
+    s.source.layer(s.source.context, 0, &stage, &setting, &cost);
+    EXPECT_REAL(cost.compute_s, 3 * 8e-3, 1e-12);
+    s.source.layer(s.source.context, 0, &again, &setting, &cost);
+    EXPECT_REAL(cost.compute_s, 3.5 * 8e-3, 1e-12);
+    s.preset.recompute_forward = 1;
+    s.source.layer(s.source.context, 0, &again, &setting, &cost);
+    EXPECT_REAL(cost.compute_s, 4 * 8e-3, 1e-12);
+    /* One whole layer of what the last stage holds, 10 MiB x 64 samples x 1/16, on every stage. */
+    double with = s.source.other_mib(s.source.context, 3, &stage, &setting);
+    s.preset.recompute_peak = false;
+    EXPECT_REAL(with - s.source.other_mib(s.source.context, 3, &stage, &setting), 40, 1e-12);
+    galvatron_preset_free(&s.preset);
+
+    /* 8 stages of two layers. g2 cuts 64 samples into 8 micro-batches: C = T = 96 ms, of which every formula takes 15. v1 has 16 inside its own formula, 48 ms each, of which it takes 23; under another
+     * formula it is as g2, but for its factor. */
+    static const struct {
+        enum galvatron_preset_kind kind;
+        enum galvatron_form form;
+        double step_s;
+    } CASES[] = {
+        { GALVATRON_G2, GALVATRON_FORM_G2, 15 * 0.096 },         { GALVATRON_G2, GALVATRON_FORM_SYNC, 15 * 0.096 },
+        { GALVATRON_G2, GALVATRON_FORM_HEAD, 15 * 0.096 },       { GALVATRON_G2, GALVATRON_FORM_V1, 15 * 0.096 },
+        { GALVATRON_V1, GALVATRON_FORM_V1, 23 * 0.048 * 1.1 },   { GALVATRON_V1, GALVATRON_FORM_G2, 15 * 0.096 * 1.1 },
+        { GALVATRON_V1, GALVATRON_FORM_SYNC, 15 * 0.096 * 1.1 },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct galvatron_request request;
+        struct galvatron_result result;
+        struct error error = { 0 };
+        finish_setup(&s, CASES[i].kind);
+        s.preset.form = CASES[i].form;
+        galvatron_preset_source(&s.preset, &s.source);
+        galvatron_request_init(&request, &s.source, GALVATRON_VARIANT_V1);
+        request.space = GALVATRON_SPACE_PP;
+        request.budget_mib = 100000;
+        request.batch_first = request.batch_max = 64;
+        EXPECT_INT(galvatron_search(&request, &result, &error), STATUS_OK);
+        EXPECT(result.found);
+        EXPECT_REAL(result.best.step_s, CASES[i].step_s, 1e-12);
+        galvatron_result_free(&result);
+        galvatron_preset_free(&s.preset);
+    }
+    /* Formula 1 where reduction is left over: (P+m-1)/P C + (T - C). */
+    const struct galvatron_setting two = { 8, 2, 64, 3, true, false, false };
+    EXPECT_REAL(galvatron_share_s(6, 10, &two), 4.0 / 2 * 6 + 4, 1e-15);
+}
+
 static unsigned bounded; /* partitions held against the bound */
 
 /* No partition, at whatever budget, is faster than the bound. */
@@ -434,6 +502,6 @@ static void test_refusals(void)
     EXPECT_INT(galvatron_variant_find("galvatron-bwm", &variant, &error), STATUS_NOT_FOUND);
 }
 
-TEST_MAIN(TEST(test_shipped_rows), TEST(test_bmw_never_worse), TEST(test_formulas), TEST(test_partitions),
-          TEST(test_interrupt), TEST(test_progress), TEST(test_nothing_tried), TEST(test_smallest_budget),
-          TEST(test_refusals))
+TEST_MAIN(TEST(test_shipped_rows), TEST(test_bmw_never_worse), TEST(test_formulas), TEST(test_switches),
+          TEST(test_partitions), TEST(test_interrupt), TEST(test_progress), TEST(test_nothing_tried),
+          TEST(test_smallest_budget), TEST(test_refusals))

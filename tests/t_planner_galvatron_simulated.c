@@ -130,6 +130,43 @@ static void test_bmw_never_worse(void)
     EXPECT(better >= 1);
 }
 
+/* Exhaustive without ZeRO, sequence parallelism and chunks looks at a part of what galvatron-bmw does, but simulates all that it likes: on the average the larger space must win. */
+static void test_against_exhaustive(void)
+{
+    uint64_t seed = test_seed + 1;
+    double ratios = 0, worst = 1;
+    unsigned count = 0, slower = 0;
+    for (int i = 0; i < 40; i++) {
+        char text[512];
+        struct scenario scenario;
+        struct planner_answer answer;
+        struct error error = { 0 };
+        generate(&seed, text, sizeof text);
+        load(&scenario, text);
+        const struct planner *planner = planner_find("exhaustive", &error);
+        const double budget = scenario.machine.gpu.usable_bytes;
+        struct planner_request request = {
+            .scenario = &scenario, .budgets_bytes = &budget, .budget_count = 1, .threads = 2
+        };
+        parameters_defaults(planner->parameters, planner->parameter_count, &request.parameters);
+        request.parameters.value[parameter_index(planner, "max_zero")] = 0;
+        request.parameters.value[parameter_index(planner, "sequence_parallel")] = 2; /* off */
+        request.parameters.value[parameter_index(planner, "max_virtual_stages")] = 1;
+        EXPECT_INT(planner_search(planner, &request, &answer, &error), STATUS_OK);
+        double bmw = speed_of(&scenario, "galvatron-bmw", 0, budget), other = speed(&answer);
+        EXPECT(bmw > 0 && other > 0);
+        ratios += bmw / other;
+        worst = fmin(worst, bmw / other);
+        slower += bmw < other;
+        count++;
+        planner_answer_free(&answer);
+        scenario_free(&scenario);
+    }
+    printf("  of %u: bmw on the average %+.2f %%, slower in %u, by %.2f %% at the most\n", count,
+           100 * (ratios / count - 1), slower, 100 * (1 - worst));
+    EXPECT(ratios / count >= 1);
+}
+
 /* Where a smaller space charges the embedding less (split, or sharded), what it holds is found in the full space, too. */
 static void test_spaces_never_better(void)
 {
@@ -205,4 +242,5 @@ static void test_balance_matters(void)
     EXPECT(matters >= 3);
 }
 
-TEST_MAIN(TEST(test_bmw_never_worse), TEST(test_spaces_never_better), TEST(test_balance_matters))
+TEST_MAIN(TEST(test_bmw_never_worse), TEST(test_against_exhaustive), TEST(test_spaces_never_better),
+          TEST(test_balance_matters))

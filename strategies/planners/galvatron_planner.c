@@ -78,7 +78,7 @@ static const struct parameter PARAMETERS[PARAMETER_COUNT] = {
     [P_RECOMPUTE_PEAK] = { "recompute_peak", PARAMETER_WORD, "", 0, 0, AS_PRESET, CHOICES,
                            "presets g2, head: a stage pays one whole layer's activations where recomputation is "
                            "allowed" },
-    [P_SIMULATE] = { "simulate", PARAMETER_INT, "plans", 1, 1000, 200, NULL,
+    [P_SIMULATE] = { "simulate", PARAMETER_INT, "plans", 1, 1000, 500, NULL,
                      "memwall: so many plans of each budget at most are simulated, the best by the cost model of every "
                      "pipeline degree and variant, and the fastest that fits is the answer" },
 };

@@ -7,6 +7,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
+#include "strategies/planners/galvatron_dp.h"
 #include "strategies/planners/galvatron_planner_internal.h"
 
 static enum status no_memory(struct error *error)
@@ -130,9 +131,10 @@ static enum status tell_nothing_tried(struct galvatron_planning *s, const struct
     return planner_reason(s->answer, result, error,
                           "no split to try of %" PRIu32 " GPUs in space %s (max_tensor, max_pipeline) with %" PRIu32
                           " layers and batches from %" PRIu32 " to %" PRIu32 " by %" PRIu32
-                          ": a stage needs a layer, a batch whole samples for every replica and one for each stage%s",
+                          ": a stage needs a layer, a batch whole samples for every replica%s%s",
                           gpus, galvatron_space_name(request->space), source->layer_count, first,
-                          request->batch_max > 0 ? request->batch_max : first, request->batch_step, hint);
+                          request->batch_max > 0 ? request->batch_max : first, request->batch_step,
+                          request->micro == GALVATRON_MICRO_ALL ? "" : " and one for each stage", hint);
 }
 
 /* Where even the best does not fit by simulation. False: it fits, or was not simulated. `least_bytes`: what the leanest of all takes. */
@@ -160,8 +162,13 @@ static enum status tell_smallest(struct galvatron_planning *s, const struct galv
     if (s->preset == PRESET_MEMWALL) {
         TRY(galvatron_smallest_budget(s, task, oracle, from_bytes, &result->smallest_budget_bytes, &confirmed, error));
     }
-    return planner_reason(s->answer, result, error, "%s; the smallest budget that would do is %.6g GiB%s", why,
-                          planner_enough_gib(result->smallest_budget_bytes),
+    const struct machine *machine = &s->request->scenario->machine;
+    char has[128] = "";
+    if (result->smallest_budget_bytes > machine->gpu.usable_bytes) {
+        snprintf(has, sizeof has, " (a %s has %.6g)", machine->gpu.model, machine->gpu.usable_bytes / GIB);
+    }
+    return planner_reason(s->answer, result, error, "%s; the smallest budget that would do is %.6g GiB%s%s", why,
+                          planner_enough_gib(result->smallest_budget_bytes), has,
                           confirmed                     ? ", where a plan fits by simulation"
                           : s->preset == PRESET_MEMWALL ? " or more: no plan that was simulated fits it"
                                                         : ", by the cost model");
@@ -185,6 +192,12 @@ static enum status fill_result(struct galvatron_planning *s, struct galvatron_ta
         return tell_nothing_tried(s, &task->request, result, error);
     }
     char why[GALVATRON_WHY_BYTES];
+    if (!found->found && found->smallest_budget_mib >= GALVATRON_DP_NO_FIT_MIB) {
+        return planner_reason(s->answer, result, error,
+                              "no plan at any budget: no split of %" PRIu32
+                              " GPUs in space %s (max_tensor, max_pipeline) divides the model's heads and the batch",
+                              task->source.gpus, galvatron_space_name(task->request.space));
+    }
     if (!found->found) {
         snprintf(why, sizeof why, "no plan fits %.6g GiB%s", result->budget_bytes / GIB,
                  s->preset == PRESET_MEMWALL ? " by the cost model" : "");

@@ -13,7 +13,7 @@ enum galvatron_planner_preset { PRESET_MEMWALL, PRESET_V1, PRESET_G2, PRESET_HEA
 /* Searches again with less memory, for a variant and for a budget (galvatron_planner_list.c). */
 enum {
     GALVATRON_TIGHTER_MAX = 4,
-    GALVATRON_AGAIN_MAX = GALVATRON_TIGHTER_MAX * (GALVATRON_SPACE_COUNT + 1) * GALVATRON_VARIANT_COUNT
+    GALVATRON_AGAIN_MAX = (GALVATRON_TIGHTER_MAX + 1) * (GALVATRON_SPACE_COUNT + 1) * GALVATRON_VARIANT_COUNT
 };
 
 struct galvatron_planning;

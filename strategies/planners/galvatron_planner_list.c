@@ -142,15 +142,48 @@ static bool is_of(const struct galvatron_pick *entry, const char *rules)
     return strcmp(entry->found->found_by, rules) == 0;
 }
 
+/* A search with less memory, its plans simulated; *found false: nothing fits so little by the cost model. */
+static enum status search_again(struct galvatron_planning *s, struct galvatron_task *task,
+                                const struct galvatron_request *request, struct oracle *oracle,
+                                struct galvatron_shortlist *list, bool *found, struct error *error)
+{
+    CHECK(task->again_count < GALVATRON_AGAIN_MAX);
+    struct galvatron_result *tighter = &task->again[task->again_count];
+    TRY(galvatron_search(request, tighter, error));
+    task->again_count++;
+    *found = tighter->found;
+    if (!tighter->found) {
+        return STATUS_OK;
+    }
+    give_back(tighter, list->budget_bytes / MIB - request->budget_mib);
+    return add(s, tighter, request->budget_mib, oracle, list, error);
+}
+
+/* The plan that takes least by the cost model. */
+static enum status add_leanest(struct galvatron_planning *s, struct galvatron_task *task,
+                               struct galvatron_request *request, struct oracle *oracle,
+                               struct galvatron_shortlist *list, struct error *error)
+{
+    struct galvatron_result none;
+    bool found;
+    request->budget_mib = 1;
+    TRY(galvatron_search(request, &none, error));
+    request->budget_mib = none.smallest_budget_mib;
+    galvatron_result_free(&none);
+    return request->budget_mib > 0 && request->budget_mib < task->request.budget_mib
+               ? search_again(s, task, request, oracle, list, &found, error)
+               : STATUS_OK;
+}
+
 /* The cost model's memory may be too small (short-lived tensors of sharded layers, changes of layout). Where none of a variant's plans fits by simulation, the variant is searched again with as much less as its
- * favourite was over, a few times: each variant by itself, so that galvatron-bmw has for each what its own planner would have. */
+ * favourite was over, a few times, and at last with the least that gives a plan at all: each variant by itself, so that galvatron-bmw has for each what its own planner would have. */
 static enum status tighten(struct galvatron_planning *s, struct galvatron_task *task, const char *rules,
                            struct oracle *oracle, struct galvatron_shortlist *list, struct error *error)
 {
     struct galvatron_request request = task->request;
     galvatron_request_only(&request, rules);
     uint32_t first = 0;
-    for (int round = 0; round < GALVATRON_TIGHTER_MAX && !atomic_load(&s->stop); round++) {
+    for (int round = 0; round <= GALVATRON_TIGHTER_MAX && !atomic_load(&s->stop); round++) {
         const struct galvatron_pick *favourite = NULL;
         for (uint32_t i = first; i < list->count; i++) {
             const struct galvatron_pick *entry = &list->entries[i];
@@ -159,21 +192,17 @@ static enum status tighten(struct galvatron_planning *s, struct galvatron_task *
             }
             favourite = favourite == NULL && is_of(entry, rules) ? entry : favourite;
         }
-        if (favourite == NULL || favourite->choice.simulated.verdict != ORACLE_RAN) {
-            return STATUS_OK;
-        }
-        CHECK(task->again_count < GALVATRON_AGAIN_MAX);
-        struct galvatron_result *tighter = &task->again[task->again_count];
-        request.budget_mib *=
-            fmin(1 - TIGHTER_LEAST, list->budget_bytes / (double)favourite->choice.simulated.peak_bytes);
-        TRY(galvatron_search(&request, tighter, error));
-        task->again_count++;
-        if (!tighter->found) {
-            return STATUS_OK;
-        }
-        give_back(tighter, list->budget_bytes / MIB - request.budget_mib);
+        bool found =
+            round < GALVATRON_TIGHTER_MAX && favourite != NULL && favourite->choice.simulated.verdict == ORACLE_RAN;
         first = list->count;
-        TRY(add(s, tighter, request.budget_mib, oracle, list, error));
+        if (found) {
+            request.budget_mib *=
+                fmin(1 - TIGHTER_LEAST, list->budget_bytes / (double)favourite->choice.simulated.peak_bytes);
+            TRY(search_again(s, task, &request, oracle, list, &found, error));
+        }
+        if (!found) {
+            return add_leanest(s, task, &request, oracle, list, error);
+        }
     }
     return STATUS_OK;
 }

@@ -5,9 +5,10 @@
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
+#include "strategies/planners/galvatron_dp.h"
 #include "strategies/planners/galvatron_planner_internal.h"
 
-enum { RISES_MAX = 6, HALVINGS_MAX = 3 };
+enum { RISES_MAX = 6, CUTS_MAX = 6 };
 static const double RISE_LEAST = 1.01,
                     CLOSE_ENOUGH = 1.01; /* each time; of two budgets, one that does and one that does not */
 
@@ -59,11 +60,12 @@ enum status galvatron_smallest_budget(struct galvatron_planning *s, const struct
                                       struct oracle *oracle, double from_bytes, double *bytes, bool *confirmed,
                                       struct error *error)
 {
-    struct attempt attempt;
+    struct attempt attempt = { 0 };
+    const double most_bytes = GALVATRON_DP_NO_FIT_MIB * MIB;
     double below = 0; /* the largest that did not do */
     *bytes = as_printed(from_bytes);
     *confirmed = false;
-    for (int rise = 0; rise < RISES_MAX && !*confirmed && !atomic_load(&s->stop); rise++) {
+    for (int rise = 0; rise < RISES_MAX && !*confirmed && *bytes < most_bytes && !atomic_load(&s->stop); rise++) {
         TRY(attempt_budget(s, task, oracle, *bytes, &attempt, error));
         *confirmed = attempt.fits;
         if (!attempt.fits) {
@@ -71,12 +73,15 @@ enum status galvatron_smallest_budget(struct galvatron_planning *s, const struct
             *bytes = as_printed(fmax(attempt.next_bytes, *bytes * RISE_LEAST));
         }
     }
-    for (int half = 0; half < HALVINGS_MAX && *confirmed && below > 0 && *bytes > below * CLOSE_ENOUGH; half++) {
-        TRY(attempt_budget(s, task, oracle, as_printed((below + *bytes) / 2), &attempt, error));
+    double leaner = attempt.next_bytes; /* a plan of the budget that does takes no more: then half way down */
+    for (int cut = 0; cut < CUTS_MAX && *confirmed && below > 0 && *bytes > below * CLOSE_ENOUGH; cut++) {
+        bool is_between = leaner > below && leaner * CLOSE_ENOUGH < *bytes;
+        TRY(attempt_budget(s, task, oracle, as_printed(is_between ? leaner : (below + *bytes) / 2), &attempt, error));
         if (atomic_load(&s->stop)) {
             break;
         }
         *(attempt.fits ? bytes : &below) = attempt.budget_bytes;
+        leaner = attempt.fits ? attempt.next_bytes : leaner;
     }
     return STATUS_OK;
 }

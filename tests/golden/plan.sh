@@ -86,7 +86,16 @@ holds '"smallest_budget_gib":'
 run 2 plan "$s" --set model=gpt3-175b
 holds "DOES NOT FIT"
 holds "the smallest budget that would do is"
-# enough is enough: the very figure that is printed, in the headline and in the reasons
+# enough is enough: the very figure that is printed, in the headline and in the reasons; what the cost model alone would say is too little for galvatron-bmw on all of these
+for model in bert-huge-48 t5-large-32 swin-huge-32; do
+    for planner in galvatron-bmw galvatron-base; do
+        run 2 plan "$s" --set model=$model --planner $planner --budget-gib 1.3 --quiet
+        holds "where a plan fits by simulation"
+        for enough in $(sed -n 's/.*smallest budget that would do is \([0-9.]*\) GiB.*/\1/p' "$folder/out"); do
+            run 0 plan "$s" --set model=$model --planner $planner --budget-gib "$enough" --quiet
+        done
+    done
+done
 for model in gpt2-xl gpt2-large gpt3-1.7b; do
     run 2 plan "$s" --set model=$model --set machine=dgx-a100-40gb --budget-gib 1 --quiet
     for enough in $(sed -n 's/.*smallest budget that would do is \([0-9.]*\) GiB.*/\1/p' "$folder/out"); do
@@ -124,14 +133,26 @@ run 1 plan "$s" --variant simulate=0
 complains "from 1 to 100000"
 run 1 plan "$s" --set gpus=7 --set training.global_batch=7 --space tp
 complains 'no split of 7 GPUs in space "tp"'
+run 1 plan "$s" --planner galvatron-bmw --preset v1 --variant recompute_peak=on
+complains "preset v1 has no switch recompute_peak: v1 has no recomputation; leave it out"
+run 1 plan "$s" --planner galvatron-bmw --variant recompute_cost=half
+complains "preset memwall has no switch recompute_cost"
 for planner in galvatron-bmw galvatron exhaustive; do
     run 1 plan "$s" --planner $planner --variant max_tensor=16
     complains "max_tensor is 16: there are 8 GPUs"
 done
 run 1 plan "$s" --planner galvatron-bmw --variant max_pipeline=9
 complains "max_pipeline is 9: there are 8 GPUs"
-run 2 plan "$s" --planner galvatron-bmw --variant batch_first=7,batch_max=7 --quiet
-holds "no split to try of 8 GPUs in space full .*; the next batch for all devices is 8"
+run 2 plan "$s" --planner galvatron-bmw --space dp --variant batch_first=7,batch_max=7 --quiet
+holds "no split to try of 8 GPUs in space dp .*; the next batch for all devices is 8"
+run 0 plan "$s" --planner galvatron-bmw --variant batch_first=7,batch_max=7 --quiet # a pipeline of all takes any batch
+run 1 plan "$s" --set training.global_batch=12
+complains "or 2 times the tensor or pipeline degree, which leaves data 4"
+run 0 plan "$s" --set training.global_batch=12 --set parallel.tensor=2 --planner galvatron-bmw --quiet
+run 2 plan "$s" --planner galvatron-bmw --set model=gpt2-xl --space tp --quiet # 25 heads
+holds "no plan at any budget: no split of 8 GPUs in space tp"
+run 1 plan "$s" --budget-gib 1e300
+complains 'expected GiB .*, found "1e300"'
 run 0 plan "$s" --set gpus=7 --set training.global_batch=7 --quiet
 holds "^Budget"
 run 1 plan "$s" --set parallel.tensor=16
