@@ -55,6 +55,7 @@ static const struct field FIELDS[] = {
     BOOL("host", "graphs", graphs),
     BOOL("kernels", "fused", fused_kernels),
     BOOL("kernels", "flash_attention", flash_attention),
+    BOOL("kernels", "fp32_softmax", fp32_softmax),
     BOOL("kernels", "selective_ops", selective_ops),
     { "kernels", "loss", FIELD_LOSS, AT(loss), 0.0, 0.0, 1.0 },
     BOOL("kernels", "fused_optimizer", fused_optimizer),

@@ -51,6 +51,8 @@ struct software {
     /* kernels */
     bool fused_kernels;   /* bias, activation, dropout, masked softmax fused as own or compiled kernels do */
     bool flash_attention; /* attention as one kernel that keeps no scores */
+    bool
+        fp32_softmax; /* where neither holds: scores are fp32 from the mask to the product with the values (autocast) */
     bool selective_ops;  /* selective recomputation keeps chosen outputs (torchtitan), not all but the attention core */
     enum loss_kind loss; /* how the cross entropy is computed (sim/ir/kernel.h) */
     bool fused_optimizer;        /* one multi-tensor launch per optimizer_launches, not per tensor */
