@@ -95,6 +95,10 @@ struct software {
     double workspace_bytes; /* framework scratch beside the machine's BLAS workspace */
     bool nccl_buffers;      /* charge communicator buffers */
     bool runtime_memory;    /* charge the machine's context and BLAS workspace; false only for `ideal` */
+    /* storage */
+    uint32_t
+        storage_queue_depth; /* requests to drives that a rank keeps in flight (sim/engine/cost_route.c); 0: as many as it takes */
+    double storage_block_bytes; /* of one request */
     struct software_source sources[SOFTWARE_SOURCES_MAX];
     uint32_t source_count;
 };
