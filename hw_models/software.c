@@ -20,6 +20,7 @@ enum field_type { FIELD_REAL, FIELD_COUNT, FIELD_BOOL, FIELD_DTYPE, FIELD_LOSS, 
 struct field {
     const char *section, *key;
     enum field_type type;
+    bool optional; /* absent: 0 */
     size_t offset;
     double least, most, scale; /* range in the unit of the key; the struct's value is key * scale */
 };
@@ -27,19 +28,19 @@ struct field {
 #define AT(member) offsetof(struct software, member)
 #define MICROSECONDS(section, key, member)                                                                             \
     {                                                                                                                  \
-        section, key, FIELD_REAL, AT(member), 0.0, 1e7, 1e-6                                                           \
+        section, key, FIELD_REAL, false, AT(member), 0.0, 1e7, 1e-6                                                    \
     }
 #define REAL(section, key, member, most, scale)                                                                        \
     {                                                                                                                  \
-        section, key, FIELD_REAL, AT(member), 0.0, most, scale                                                         \
+        section, key, FIELD_REAL, false, AT(member), 0.0, most, scale                                                  \
     }
 #define COUNT(section, key, member, most)                                                                              \
     {                                                                                                                  \
-        section, key, FIELD_COUNT, AT(member), 0.0, most, 1.0                                                          \
+        section, key, FIELD_COUNT, false, AT(member), 0.0, most, 1.0                                                   \
     }
 #define BOOL(section, key, member)                                                                                     \
     {                                                                                                                  \
-        section, key, FIELD_BOOL, AT(member), 0.0, 1.0, 1.0                                                            \
+        section, key, FIELD_BOOL, false, AT(member), 0.0, 1.0, 1.0                                                     \
     }
 
 static const struct field FIELDS[] = {
@@ -55,11 +56,12 @@ static const struct field FIELDS[] = {
     BOOL("host", "graphs", graphs),
     BOOL("kernels", "fused", fused_kernels),
     BOOL("kernels", "flash_attention", flash_attention),
+    { "kernels", "fp32_softmax", FIELD_BOOL, true, AT(fp32_softmax), 0.0, 1.0, 1.0 },
     BOOL("kernels", "selective_ops", selective_ops),
-    { "kernels", "loss", FIELD_LOSS, AT(loss), 0.0, 0.0, 1.0 },
+    { "kernels", "loss", FIELD_LOSS, false, AT(loss), 0.0, 0.0, 1.0 },
     BOOL("kernels", "fused_optimizer", fused_optimizer),
     COUNT("kernels", "optimizer_launches", optimizer_launches, 1e6),
-    { "numbers", "gradient_dtype", FIELD_DTYPE, AT(gradient_dtype), 0.0, 0.0, 1.0 },
+    { "numbers", "gradient_dtype", FIELD_DTYPE, false, AT(gradient_dtype), 0.0, 0.0, 1.0 },
     COUNT("numbers", "vocab_multiple", vocab_multiple, 1e6),
     REAL("bytes_per_parameter", "weight", weight_bytes, 16.0, 1.0),
     REAL("bytes_per_parameter", "gathered", gathered_bytes, 16.0, 1.0),
@@ -77,17 +79,18 @@ static const struct field FIELDS[] = {
     COUNT("communication", "prefetch_layers", prefetch_layers, 1e4),
     BOOL("communication", "staged_collectives", staged_collectives),
     BOOL("communication", "keeps_gathered", keeps_gathered),
-    { "memory", "allocator", FIELD_ALLOCATOR, AT(allocator), 0.0, 0.0, 1.0 },
+    { "memory", "allocator", FIELD_ALLOCATOR, false, AT(allocator), 0.0, 0.0, 1.0 },
     REAL("memory", "context_MiB", context_bytes, 1e7, MIB),
     REAL("memory", "workspace_MiB", workspace_bytes, 1e7, MIB),
     BOOL("memory", "nccl_buffers", nccl_buffers),
     BOOL("memory", "runtime_memory", runtime_memory),
+    { "storage", "queue_depth", FIELD_COUNT, true, AT(storage_queue_depth), 0.0, 1e6, 1.0 },
+    { "storage", "block_KiB", FIELD_REAL, true, AT(storage_block_bytes), 1.0, 1e7, 1024.0 },
 };
 enum { FIELDS_ALL = sizeof FIELDS / sizeof FIELDS[0] };
 
-static const char *const SECTIONS[] = {
-    "host", "kernels", "numbers", "bytes_per_parameter", "communication", "memory"
-};
+static const char *const SECTIONS[] = { "host",          "kernels", "numbers", "bytes_per_parameter",
+                                        "communication", "memory",  "storage" };
 enum { SECTIONS_ALL = sizeof SECTIONS / sizeof SECTIONS[0] };
 
 static const char *const DTYPE_WORDS[] = {
@@ -254,7 +257,7 @@ static enum status read_field(struct software *software, const struct field *fie
     size_t index;
     int64_t whole;
     double value;
-    if (partial && !json_has(section, field->key)) {
+    if ((partial || field->optional) && !json_has(section, field->key)) {
         return STATUS_OK;
     }
     switch (field->type) {
@@ -290,7 +293,7 @@ static enum status read_section(struct software *software, const struct json *ro
     const char *keys[SECTION_KEYS_MAX];
     size_t count = 0;
     struct json section;
-    if (partial) {
+    if (partial || strcmp(name, "storage") == 0) { /* frameworks that drive no drives say nothing of them */
         TRY(json_object_optional(root, name, &section, error));
         if (section.node == NULL) {
             return STATUS_OK;
@@ -336,6 +339,11 @@ static enum status read_text(const struct json *root, const char *key, bool part
 
 static enum status check_numbers(const struct software *software, const struct json *root, struct error *error)
 {
+    if (software->storage_queue_depth > 0 && !(software->storage_block_bytes > 0)) {
+        return json_error(root, error,
+                          "storage.queue_depth %u needs storage.block_KiB, the size of a request (1 to 1e7)",
+                          software->storage_queue_depth);
+    }
     double size = DTYPE_BYTES[software->gradient_dtype];
     if (software->gradient_bytes < size || software->gradient_bytes > size) {
         return json_error(root, error, "bytes_per_parameter.gradient is %.6g, but numbers.gradient_dtype %s has %.6g",
@@ -352,9 +360,9 @@ static enum status check_numbers(const struct software *software, const struct j
 
 static enum status read_software(struct software *software, const struct json *root, int depth, struct error *error)
 {
-    static const char *const KEYS[] = { "schema",        "name",  "title",   "base",    "notes",
-                                        "provenance",    "host",  "kernels", "numbers", "bytes_per_parameter",
-                                        "communication", "memory" };
+    static const char *const KEYS[] = { "schema",        "name",   "title",   "base",    "notes",
+                                        "provenance",    "host",   "kernels", "numbers", "bytes_per_parameter",
+                                        "communication", "memory", "storage" };
     TRY(schema_check(root, SOFTWARE_SCHEMA, false, error));
     TRY(json_known_keys(root, KEYS, sizeof KEYS / sizeof KEYS[0], error));
     const char *base;

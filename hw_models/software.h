@@ -51,6 +51,8 @@ struct software {
     /* kernels */
     bool fused_kernels;   /* bias, activation, dropout, masked softmax fused as own or compiled kernels do */
     bool flash_attention; /* attention as one kernel that keeps no scores */
+    bool
+        fp32_softmax; /* where neither holds: scores are fp32 from the mask to the product with the values (autocast) */
     bool selective_ops;  /* selective recomputation keeps chosen outputs (torchtitan), not all but the attention core */
     enum loss_kind loss; /* how the cross entropy is computed (sim/ir/kernel.h) */
     bool fused_optimizer;        /* one multi-tensor launch per optimizer_launches, not per tensor */
@@ -93,6 +95,10 @@ struct software {
     double workspace_bytes; /* framework scratch beside the machine's BLAS workspace */
     bool nccl_buffers;      /* charge communicator buffers */
     bool runtime_memory;    /* charge the machine's context and BLAS workspace; false only for `ideal` */
+    /* storage */
+    uint32_t
+        storage_queue_depth; /* requests to drives that a rank keeps in flight (sim/engine/cost_route.c); 0: as many as it takes */
+    double storage_block_bytes; /* of one request */
     struct software_source sources[SOFTWARE_SOURCES_MAX];
     uint32_t source_count;
 };

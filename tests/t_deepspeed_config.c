@@ -159,6 +159,11 @@ static void test_offload(void)
 static void test_infinity(void)
 {
     struct read_config c;
+    read_as(&c, ZERO("\"stage\": 3}, \"aio\": {\"queue_depth\": 4, \"thread_count\": 2, \"block_size\": 65536"), 4, 1);
+    EXPECT_INT(c.scenario.software.storage_queue_depth, 8);
+    EXPECT_REAL(c.scenario.software.storage_block_bytes, 65536, 0);
+    EXPECT_INT(c.reading.ignored.count, 0);
+    finish(&c);
     read_as(&c, ZERO("\"stage\": 3, \"cpu_offload\": true, \"cpu_offload_params\": true"), 4, 1); /* keys of 2021 */
     EXPECT_TEXT(c.scenario.plan.policy, "zero3-offload");
     EXPECT_PART(c.reading.scenario.text, "\"parameters_on\": \"host\"");
@@ -194,6 +199,7 @@ static void test_infinity(void)
     EXPECT_REAL(parameter(&c, "buffer_elements"), 7000, 0);
     EXPECT_REAL(parameter(&c, "pipeline_read"), 1, 0);
     EXPECT_REAL(parameter(&c, "pipeline_write"), 0, 0);
+    EXPECT_INT(c.scenario.software.storage_queue_depth, 8);
     EXPECT_REAL(parameter(&c, "prefetch_elements"), 5e7, 0); /* DeepSpeed's defaults */
     EXPECT_REAL(parameter(&c, "persistence_threshold"), 1e5, 0);
     EXPECT_REAL(parameter(&c, "max_live_parameters"), 1e9, 0);

@@ -107,6 +107,34 @@ static void test_saved_llama(void)
     EXPECT_REAL(graph_of(&m, LAYER_TRANSFORMER, &shape).saved_bytes_selective, kept + tokens * 2 * h, 0);
 }
 
+/* Autocast: 16 B a score more forward (mask writes 2, softmax and dropout move 2 + 2 each, the cast back reads 4 and writes 2), 18 B more backward (the cast of the gradient 2 + 4, dropout 2 + 2,
+ * softmax 4 + 2, mask 2); the softmax kept is 2 B larger; products are as they were. */
+static void test_fp32_softmax(void)
+{
+    struct model m = library("gpt2_1b");
+    struct layer_shape shape = shape_of(&m, 4, 1024, 1, false);
+    double moved[2][2] = { { 0 } }, saved[2], flops[2], scores = 4.0 * 16 * 1024 * 1024;
+    for (unsigned wide = 0; wide < 2; wide++) {
+        shape.fused_kernels = false;
+        shape.fp32_softmax = wide;
+        struct layer_graph graph = graph_of(&m, LAYER_TRANSFORMER, &shape);
+        for (uint32_t i = 0; i < graph.op_count; i++) {
+            moved[wide][i >= graph.forward_count] += graph.ops[i].kernel.bytes_read + graph.ops[i].kernel.bytes_written;
+        }
+        saved[wide] = graph.saved_bytes_none;
+        flops[wide] = graph.forward_flops + graph.backward_flops;
+    }
+    EXPECT(m.attention_dropout > 0);
+    EXPECT_REAL(moved[1][0] - moved[0][0], 16 * scores, 1e-12);
+    EXPECT_REAL(moved[1][1] - moved[0][1], 18 * scores, 1e-12);
+    EXPECT_REAL(saved[1] - saved[0], 2 * scores, 1e-12);
+    EXPECT_REAL(flops[1], flops[0], 0);
+    shape.flash_attention = true; /* keeps no scores: nothing to widen */
+    struct layer_graph flash = graph_of(&m, LAYER_TRANSFORMER, &shape);
+    shape.fp32_softmax = false;
+    EXPECT_REAL(graph_of(&m, LAYER_TRANSFORMER, &shape).saved_bytes_none, flash.saved_bytes_none, 0);
+}
+
 static void test_saved_variants(void)
 {
     struct model m = library("gpt2-medium");
@@ -483,7 +511,8 @@ static void test_padded_vocab(void)
     EXPECT_INT(model_padded_vocab(&m, 1, 0), 50257);
 }
 
-TEST_MAIN(TEST(test_saved_bytes), TEST(test_saved_flash), TEST(test_saved_llama), TEST(test_saved_variants),
-          TEST(test_saved_ends), TEST(test_flops), TEST(test_parameters), TEST(test_collectives), TEST(test_launches),
-          TEST(test_fused_softmax), TEST(test_weight_pass_apart), TEST(test_repeated), TEST(test_transients),
-          TEST(test_gemm_records), TEST(test_refusals), TEST(test_padded_vocab))
+TEST_MAIN(TEST(test_saved_bytes), TEST(test_saved_flash), TEST(test_saved_llama), TEST(test_fp32_softmax),
+          TEST(test_saved_variants), TEST(test_saved_ends), TEST(test_flops), TEST(test_parameters),
+          TEST(test_collectives), TEST(test_launches), TEST(test_fused_softmax), TEST(test_weight_pass_apart),
+          TEST(test_repeated), TEST(test_transients), TEST(test_gemm_records), TEST(test_refusals),
+          TEST(test_padded_vocab))

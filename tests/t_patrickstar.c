@@ -370,6 +370,17 @@ static void test_host_too_small(void)
     memcpy(layers, "\"layers\":96,", strlen("\"layers\":96,"));
     EXPECT_INT(lower_text(text, &error), STATUS_DOES_NOT_FIT);
     EXPECT_PART(error.message, "too small");
+    const char *enough = strstr(
+        error.message, "memory_policy.cpu_ratio "); /* what it says would do does, and a hundredth less does not */
+    double ratio = enough != NULL ? strtod(enough + strlen("memory_policy.cpu_ratio "), NULL) : 0;
+    EXPECT(ratio > 0.05 && ratio <= 1);
+    char *given = strstr(text, "\"cpu_ratio\": 0.05");
+    for (int i = 0; i < 2 && given != NULL; i++) {
+        char digits[8];
+        snprintf(digits, sizeof digits, "%.2f", ratio - 0.01 * i);
+        memcpy(given + strlen("\"cpu_ratio\": "), digits, 4);
+        EXPECT_INT(lower_text(text, &error), i == 0 ? STATUS_OK : STATUS_DOES_NOT_FIT);
+    }
 }
 
 /* The same model with its states on drives where memory ends: read and written once, every parameter updated, fewer chunks there than if all were. */

@@ -297,6 +297,46 @@ static void test_folding(void)
     }
 }
 
+/* The first read from the drives of a DGX A100, alone; `requests` in flight of `block_KiB` each. Its bytes in *bytes. */
+static double read_s(int requests, int block_KiB, double *bytes)
+{
+    static struct report_run run;
+    char text[1024];
+    double alone_s = 0;
+    snprintf(
+        text, sizeof text,
+        "{\"machine\": \"dgx-a100-80gb\", \"gpus\": 1, \"model\": \"gpt2-medium\", \"training\": {\"micro_batch\": 1},"
+        " \"software\": {\"base\": \"ideal\", \"storage\": {\"queue_depth\": %d, \"block_KiB\": %d}},"
+        " \"parallel\": {\"zero_stage\": 3}, \"memory_policy\": \"zero-infinity\"}",
+        requests, block_KiB);
+    memset(&run, 0, sizeof run);
+    if (report_run(&run, text)) {
+        for (uint32_t k = 0; k < run.schedule.op_count && alone_s <= 0; k++) {
+            if (run.schedule.ops[k].opcode == OP_STORAGE_READ) {
+                *bytes = run.schedule.works[run.schedule.ops[k].work].bytes;
+                alone_s = (double)run.timeline.ops[k].alone_ps * 1e-12;
+            }
+        }
+    }
+    report_run_free(&run);
+    return alone_s;
+}
+
+/* With d requests in flight a transfer takes bytes x (latency / block + 1 / rate of a drive) / d, beside the latency of its first byte; with many, as long as without the limit. */
+static void test_queue_depth(void)
+{
+    double bytes = 0, once = read_s(1, 256, &bytes), larger = read_s(1, 512, &bytes), largest = read_s(1, 1024, &bytes);
+    double twice = read_s(2, 256, &bytes), many = read_s(1000, 1024, &bytes), free_s = read_s(0, 1024, &bytes);
+    printf("%.4g MB from eight drives: %.4g ms with one request of 256 KiB in flight, %.4g with two, %.4g with 1,000\n",
+           bytes * 1e-6, once * 1e3, twice * 1e3, many * 1e3);
+    EXPECT(bytes > 0);
+    EXPECT_REAL((once - larger) / (larger - largest), 2, 1e-3); /* bytes x latency / block */
+    EXPECT_REAL(once / twice, 2, 1e-3);
+    EXPECT(largest > bytes / 6.38e9 && largest < 1.05 * bytes / 6.38e9); /* one drive's link at a time */
+    EXPECT_REAL(many, free_s, 1e-9);
+    EXPECT(many < 0.5 * largest);
+}
+
 static void test_refused(void)
 {
 #define SCENARIO(more)                                                                                                 \
@@ -379,4 +419,5 @@ static void test_initialised_on_device(void)
 }
 
 TEST_MAIN(TEST(test_bytes), TEST(test_pageable), TEST(test_initialised_on_device), TEST(test_prefetch), TEST(test_live),
-          TEST(test_sub_groups), TEST(test_orders), TEST(test_twin_flow), TEST(test_folding), TEST(test_refused))
+          TEST(test_sub_groups), TEST(test_orders), TEST(test_twin_flow), TEST(test_folding), TEST(test_queue_depth),
+          TEST(test_refused))

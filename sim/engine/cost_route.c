@@ -1,4 +1,6 @@
 /* Copies as activities: the route of the representative, and of the phantoms as far as they use the same resources. */
+#include <math.h>
+
 #include "sim/base/check.h"
 #include "sim/base/units.h"
 #include "sim/engine/collective_on_host.h"
@@ -131,6 +133,17 @@ enum status cost_of_peer_copy(struct cost_builder *b, const struct sched_work *w
     return end_copy(b, cost, own.latency_s, own.rate_cap_bytes_per_s, stretch, work->bytes);
 }
 
+/* A request takes the way's latency and its own bytes at one drive's rate, and so many are in flight: with few of them, drives stand idle in turn. */
+static double queued_rate(const struct cost_builder *b, const struct route *drive)
+{
+    const struct software *software = b->software;
+    if (software == NULL || software->storage_queue_depth == 0) {
+        return INFINITY;
+    }
+    double block = software->storage_block_bytes;
+    return software->storage_queue_depth * block / (drive->latency_s + block / drive->rate_cap_bytes_per_s);
+}
+
 /* The server's drives are striped: each carries its share of every transfer. */
 enum status cost_of_storage(struct cost_builder *b, const struct sched_work *work, uint32_t rank, bool read,
                             struct op_cost *cost)
@@ -141,7 +154,7 @@ enum status cost_of_storage(struct cost_builder *b, const struct sched_work *wor
     if (drives == 0) {
         return error_set(b->error, STATUS_UNSUPPORTED, "machine \"%s\" has no drives", b->cluster->machine->name);
     }
-    double rate = 0, latency_s = 0;
+    double rate = 0, latency_s = 0, queued = INFINITY;
     cost_begin(b);
     for (uint32_t i = 0; i < at->device_count; i++) {
         if (i != 0 && node_of(b, devices[i]) != node_of(b, devices[0])) {
@@ -154,7 +167,8 @@ enum status cost_of_storage(struct cost_builder *b, const struct sched_work *wor
             TRY(add_route(b, read ? drive : host, read ? host : drive, false, work->bytes / drives, i != 0, &route));
             rate += i == 0 ? route.rate_cap_bytes_per_s : 0;
             latency_s = i == 0 && route.latency_s > latency_s ? route.latency_s : latency_s;
+            queued = i == 0 ? fmin(queued, queued_rate(b, &route)) : queued;
         }
     }
-    return end_copy(b, cost, latency_s, rate, 1, work->bytes);
+    return end_copy(b, cost, latency_s, fmin(rate, queued), 1, work->bytes);
 }

@@ -59,6 +59,7 @@ struct layer_shape {
     /* bias+GELU, bias+dropout+add, scale+mask+softmax, rotary, SwiGLU as one kernel each; else one launch per
      * primitive as an eager framework makes. */
     bool fused_kernels;
+    bool fp32_softmax; /* eager unfused attention under autocast: fp32 from the mask to the next product */
     /* List W ops apart, for zero-bubble orders. Records always carry their pass: this only orders them last. */
     bool separate_backward_weight;
     /* What selective recomputation means. false: Korthikanti's (repeat the attention core; with flash_attention

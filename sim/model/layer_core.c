@@ -66,6 +66,19 @@ static void softmax_primitives_backward(struct layer_builder *b, int64_t rows, i
     live_close(b, fp32);
 }
 
+/* fp32_softmax: from the mask, which is of the weights' fp32, to the next product scores are fp32 (PyTorch's autocast op reference: softmax is among the ops that cast to float32, products among
+ * those that cast to 16 bits, dropout and additions take what they get and widen). */
+static bool eager_in_fp32(const struct layer_builder *b)
+{
+    return b->shape->fp32_softmax && !b->shape->fused_kernels && b->element < 4.0;
+}
+
+/* Bytes of scores between the mask and the product with the values. */
+static double wide_scores(const struct layer_builder *b)
+{
+    return eager_in_fp32(b) ? scores_bytes(b) / b->element * 4.0 : scores_bytes(b);
+}
+
 /* A learned bias of relative positions, [heads, queries, keys], joins the scores in place; its gradient is theirs summed over the batch. */
 static void add_bias(struct layer_builder *b, double scores)
 {
@@ -88,6 +101,42 @@ static void split_heads(struct layer_builder *b, const char *name, double bytes)
     bool own_keys = b->span.key_tokens == b->tokens;
     int64_t rows = own_keys ? b->tokens : b->tokens + 2 * b->span.key_tokens;
     op_stream(b, name, KERNEL_ELEMENTWISE, 3, rows, own_keys ? 3 * b->query : b->query, bytes, bytes);
+}
+
+/* From raw scores, which it closes, to what the product with the values reads. */
+static uint32_t probabilities(struct layer_builder *b, uint32_t raw)
+{
+    double scores = scores_bytes(b), wide = wide_scores(b);
+    int64_t rows = b->span.batch * b->heads * b->span.queries, k = b->span.keys;
+    uint32_t masked = LIVE_NONE;
+    if (!b->shape->fused_kernels) {
+        masked = eager_in_fp32(b) ? live_open(b, wide) : LIVE_NONE;
+        op_stream(b, "scale_mask", KERNEL_ELEMENTWISE, 2, rows, k, 2.0 * scores, scores + wide);
+    }
+    uint32_t live = save_tensor(b, "softmax_output", wide, true, false);
+    if (b->shape->fused_kernels && !fused_softmax_fits(b)) {
+        softmax_primitives(b, rows, k, scores);
+    } else {
+        op_stream(b, "softmax", KERNEL_SOFTMAX, 1, rows, k, softmax_share(b) * wide, wide);
+    }
+    live_close(b, masked);
+    live_close(b, raw);
+    if (b->model->attention_dropout > 0) {
+        double mask = scores / b->element;
+        live_close(b, save_tensor(b, "attention_dropout_mask", mask, true, false));
+        uint32_t dropped =
+            eager_in_fp32(b) ? live_open(b, wide) : save_tensor(b, "attention_probabilities", scores, true, false);
+        op_stream(b, "attention_dropout", KERNEL_ELEMENTWISE, 1, rows, k, wide, wide + mask);
+        live_close(b, live);
+        live = dropped;
+    }
+    if (eager_in_fp32(b)) {
+        uint32_t narrow = save_tensor(b, "attention_probabilities", scores, true, false);
+        op_stream(b, "probabilities_from_fp32", KERNEL_ELEMENTWISE, 1, rows, k, wide, scores);
+        live_close(b, live);
+        live = narrow;
+    }
+    return live;
 }
 
 uint32_t core_forward(struct layer_builder *b, const uint32_t qkv[3])
@@ -115,24 +164,7 @@ uint32_t core_forward(struct layer_builder *b, const uint32_t qkv[3])
     live_close(b, qkv[0]);
     live_close(b, qkv[1]);
     add_bias(b, scores);
-    if (!b->shape->fused_kernels) {
-        op_stream(b, "scale_mask", KERNEL_ELEMENTWISE, 2, products * q, k, 2.0 * scores, 2.0 * scores);
-    }
-    uint32_t softmax = save_tensor(b, "softmax_output", scores, true, false);
-    if (b->shape->fused_kernels && !fused_softmax_fits(b)) {
-        softmax_primitives(b, products * q, k, scores);
-    } else {
-        op_stream(b, "softmax", KERNEL_SOFTMAX, 1, products * q, k, softmax_share(b) * scores, scores);
-    }
-    live_close(b, raw);
-    if (m->attention_dropout > 0) {
-        double mask = scores / b->element;
-        live_close(b, save_tensor(b, "attention_dropout_mask", mask, true, false));
-        uint32_t dropped = save_tensor(b, "attention_probabilities", scores, true, false);
-        op_stream(b, "attention_dropout", KERNEL_ELEMENTWISE, 1, products * q, k, scores, scores + mask);
-        live_close(b, softmax);
-        softmax = dropped;
-    }
+    uint32_t softmax = probabilities(b, raw);
     uint32_t heads_first = live_open(b, context);
     op_gemm(b, "values_gemm", GEMM_NN, products, q, d, k);
     live_close(b, softmax);
@@ -148,12 +180,17 @@ uint32_t core_forward(struct layer_builder *b, const uint32_t qkv[3])
  * mask and scale too. */
 static uint32_t scores_backward(struct layer_builder *b, uint32_t gradient)
 {
-    double scores = scores_bytes(b);
+    double scores = scores_bytes(b), wide = wide_scores(b);
     int64_t rows = b->span.batch * b->heads * b->span.queries, k = b->span.keys;
+    if (eager_in_fp32(b)) {
+        uint32_t fp32 = live_open(b, wide);
+        op_stream(b, "probabilities_gradient_to_fp32", KERNEL_ELEMENTWISE, 1, rows, k, scores, wide);
+        live_close(b, gradient);
+        gradient = fp32;
+    }
     if (b->model->attention_dropout > 0) {
-        uint32_t dropped = live_open(b, scores);
-        op_stream(b, "attention_dropout_backward", KERNEL_ELEMENTWISE, 1, rows, k, scores + scores / b->element,
-                  scores);
+        uint32_t dropped = live_open(b, wide);
+        op_stream(b, "attention_dropout_backward", KERNEL_ELEMENTWISE, 1, rows, k, wide + scores / b->element, wide);
         live_close(b, gradient);
         gradient = dropped;
     }
@@ -166,10 +203,10 @@ static uint32_t scores_backward(struct layer_builder *b, uint32_t gradient)
         }
         return gradient;
     }
-    uint32_t raw = live_open(b, scores);
-    op_stream(b, "softmax_backward", KERNEL_SOFTMAX, 1, rows, k, 2.0 * scores, scores);
+    uint32_t raw = live_open(b, wide);
+    op_stream(b, "softmax_backward", KERNEL_SOFTMAX, 1, rows, k, 2.0 * wide, wide);
     live_close(b, gradient);
-    op_stream(b, "scale_mask_backward", KERNEL_ELEMENTWISE, 2, rows, k, 2.0 * scores, 2.0 * scores);
+    op_stream(b, "scale_mask_backward", KERNEL_ELEMENTWISE, 2, rows, k, scores + wide, 2.0 * scores);
     return raw;
 }
 

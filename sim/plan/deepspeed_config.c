@@ -28,6 +28,7 @@ struct config {
     int64_t stage, reduce_bucket, sub_group, prefetch, persistence, live, reuse;
     bool overlap;
     struct offload parameters, optimizer;
+    int64_t requests, request_bytes; /* to drives, in flight; 0: not given */
 };
 
 struct reader {
@@ -320,6 +321,23 @@ static enum status read_zero(struct reader *r, struct config *c)
     return check_zero(r, &zero, c);
 }
 
+/* Each thread has a queue of its own. */
+static enum status read_aio(struct reader *r, struct config *c)
+{
+    struct json aio;
+    int64_t depth = 8, threads = 1, block = 1048576; /* DeepSpeed's defaults */
+    TRY(json_object_optional(r->root, "aio", &aio, r->error));
+    if (aio.node == NULL) {
+        return STATUS_OK;
+    }
+    TRY(take_int(r, &aio, "queue_depth", 1, 1000, &depth));
+    TRY(take_int(r, &aio, "thread_count", 1, 1000, &threads));
+    TRY(take_int(r, &aio, "block_size", 1024, (int64_t)1 << 30, &block));
+    c->requests = depth * threads;
+    c->request_bytes = block;
+    return STATUS_OK;
+}
+
 /* ---- the scenario ---- */
 
 static void write_software(struct json_writer *w, const struct config *c)
@@ -334,6 +352,12 @@ static void write_software(struct json_writer *w, const struct config *c)
         jw_bool(w, "overlap_gradient_reduce", c->overlap);
     }
     jw_end(w);
+    if (c->requests > 0) {
+        jw_object(w, "storage");
+        jw_int(w, "queue_depth", c->requests);
+        jw_real(w, "block_KiB", (double)c->request_bytes / 1024);
+        jw_end(w);
+    }
     if (whole) { /* no 16-bit copy: the weights are the master */
         static const char *const names[] = { "weight", "gathered", "gradient", "reduce", "master", "moments" };
         static const int bytes[] = { 4, 4, 4, 4, 0, 8 };
@@ -436,6 +460,7 @@ enum status deepspeed_read(struct deepspeed_reading *reading, const struct json 
     TRY(read_optimizer(&r));
     TRY(read_checkpointing(&r, &c));
     TRY(read_zero(&r, &c));
+    TRY(read_aio(&r, &c));
     TRY(read_checkpoints_on_host(&r, &c));
     write_scenario(&reading->scenario, &c, request);
     status = deepspeed_list_ignored(reading, root, &r.used, error);

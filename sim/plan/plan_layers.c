@@ -104,6 +104,7 @@ struct layer_shape plan_layer_shape(const struct plan *plan, const struct model 
         .padded_vocab = model_padded_vocab(model, split->tensor, software->vocab_multiple),
         .flash_attention = software->flash_attention,
         .fused_kernels = software->fused_kernels,
+        .fp32_softmax = software->fp32_softmax,
         .separate_backward_weight = splits_backward,
         .selective_ops = software->selective_ops,
         .loss = software->loss,

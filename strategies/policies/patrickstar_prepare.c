@@ -1,5 +1,6 @@
 /* From a rank's layers to the walk over its step: modules, chunk size, passes with their non-model data, budgets. */
 #include <math.h>
+#include <stdio.h>
 
 #include "strategies/policies/patrickstar.h"
 
@@ -7,7 +8,7 @@ static bool failed(struct lowering *lowering, enum status status, const struct e
 {
     const char *instead = "";
     if (status == STATUS_DOES_NOT_FIT) {
-        instead = ps_on(lowering, PS_NVME)
+        instead = ps_on(lowering, PS_NVME) || lower_input(lowering)->cluster->drives == 0
                       ? "; more GPUs or servers, or a smaller training.micro_batch would help"
                       : "; more GPUs or servers, memory_policy.nvme, or a smaller training.micro_batch would help";
     }
@@ -239,6 +240,50 @@ static enum status walk_with_drives(struct lowering *lowering, struct ps_state *
     return walk_run(walk, &state->plan, arena, error);
 }
 
+static bool ends_with(struct lowering *lowering, struct walk_input walk, double host_bytes)
+{
+    struct walk_result result;
+    struct error unused = { 0 };
+    walk.budget.cpu_bytes = host_bytes;
+    return walk_run(&walk, &result, lower_arena(lowering), &unused) == STATUS_OK;
+}
+
+/* The least host memory for a rank's chunks with which the walk ends, to a thousandth; 0: not even 64 times what there is. */
+static double enough_host_bytes(struct lowering *lowering, const struct ps_state *state)
+{
+    enum { DOUBLINGS = 6, HALVINGS = 10 };
+    double low = state->walk.budget.cpu_bytes, high = 2 * low;
+    int i = 1;
+    for (; i < DOUBLINGS && !ends_with(lowering, state->walk, high); i++) {
+        low = high;
+        high *= 2;
+    }
+    if (i == DOUBLINGS && !ends_with(lowering, state->walk, high)) {
+        return 0;
+    }
+    for (i = 0; i < HALVINGS; i++) {
+        double middle = (low + high) / 2;
+        *(ends_with(lowering, state->walk, middle) ? &high : &low) = middle;
+    }
+    return high;
+}
+
+/* Adds to the message what would do: a larger share of the host, or a larger host. */
+static void say_enough(struct lowering *lowering, const struct ps_state *state, struct error *error)
+{
+    const struct cluster *cluster = lower_input(lowering)->cluster;
+    double server = enough_host_bytes(lowering, state) * local_ranks(cluster), dram = cluster->machine->dram_bytes;
+    double ratio = ceil(server / dram * 100) / 100; /* as it is said */
+    char lacks[sizeof error->message];
+    snprintf(lacks, sizeof lacks, "%s", error->message);
+    if (server > 0 && ratio <= 1) {
+        error_set(error, STATUS_DOES_NOT_FIT, "%s; memory_policy.cpu_ratio %.2f would do", lacks, ratio);
+    } else if (server > 0) {
+        error_set(error, STATUS_DOES_NOT_FIT, "%s; servers of %.0f GB would do", lacks,
+                  ceil(server * 1e-9 / lower_policy_parameter(lowering, PS_CPU_RATIO)));
+    }
+}
+
 bool ps_prepare(struct lowering *lowering)
 {
     const struct lower_request *request = lower_input(lowering);
@@ -287,6 +332,9 @@ bool ps_prepare(struct lowering *lowering)
     walk->tied_unit = word_table(lowering, state);
     walk->passes = list_passes(lowering, state, &walk->pass_count);
     enum status status = walk->passes != NULL ? walk_with_drives(lowering, state, &error) : STATUS_NO_MEMORY;
+    if (status == STATUS_DOES_NOT_FIT && !ps_on(lowering, PS_NVME)) {
+        say_enough(lowering, state, &error);
+    }
     if (status == STATUS_DOES_NOT_FIT && state->plan.lack.present) {
         bool host = (enum chunk_place)state->plan.lack.place == PLACE_HOST;
         lower_lack(lowering, host ? SPACE_HOST : SPACE_DEVICE, state->plan.lack.needed_bytes,

@@ -6,7 +6,8 @@
  *   PatrickStar examples/benchmark/run_a100_benchmark_*.sh             SuperPod: batches 4, 8, 16; chunks of 256 to 384 Mi
  *   feifeibear/DeepSpeedZeRO3Benchmark (the first author's)            ZeRO-3 offload of a GPT-2 with 16 heads: host memory not page-locked, max_live_parameters 1e8,
  *                                                                      stage3_prefetch_bucket_size 2.5e7, no fused kernels; the 30B of the figure: 37 layers of 8192
- * PatrickStar's models are BERT classifiers of Hugging Face: eager PyTorch, nothing fused (examples/model_builder.py). Activations are recomputed everywhere. The figures count 8 N B s FLOP
+ * PatrickStar's models are BERT classifiers of Hugging Face: eager PyTorch, nothing fused (examples/model_builder.py); DDP runs them under torch.cuda.amp.autocast with fp32 weights
+ * (examples/pretrain_demo.py), PatrickStar in fp16 without it. Activations are recomputed everywhere. The figures count 8 N B s FLOP
  * a step. DeepSpeed's batches are not published: the same. Beside given chunks the authors' search is tried. PyTorch of 2021 page-locked blocks
  * without rounding (pytorch issue 95823: from 1.11 on it does). What does not fit counts as an error of 100 %.
  *
