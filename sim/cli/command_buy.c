@@ -1,10 +1,11 @@
 /* memwall buy: which machine for a stated need. */
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "sim/base/check.h"
+#include "sim/base/cores.h"
 #include "sim/base/file.h"
 #include "sim/buy/buy.h"
 #include "sim/cli/cli.h"
@@ -114,9 +115,7 @@ static enum exit_code run(int argc, char **argv)
     if (!cli_parse(&command_buy, argc, argv, &flags, more, sizeof more / sizeof more[0], &code)) {
         return code;
     }
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    double threads = processors > 0 && processors <= 256 ? (double)processors : 1;
-    double draws = 0;
+    double threads = fmin(256, cores_allowed()), draws = 0;
     if ((thread_text != NULL && !cli_whole("threads", thread_text, 1, 256, &threads)) ||
         (draw_text != NULL &&
          !cli_whole("uncertainty", draw_text, UNCERTAINTY_DRAWS_MIN, UNCERTAINTY_DRAWS_MAX, &draws))) {

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "sim/base/check.h"
+#include "sim/base/cores.h"
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/flag_files.h"
@@ -225,7 +225,6 @@ static enum status read_request(const struct texts *texts, const struct scenario
                                 struct error *error)
 {
     double number = 5;
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
     asked->planner = planner_find(texts->planner != NULL ? texts->planner : "exhaustive", error);
     if (asked->planner == NULL) {
         return STATUS_NOT_FOUND;
@@ -237,7 +236,7 @@ static enum status read_request(const struct texts *texts, const struct scenario
         return error_at(error, STATUS_BAD_INPUT, "--top", NULL, "how many runners-up");
     }
     asked->top = (uint32_t)number;
-    number = processors > 0 ? (double)processors : 1;
+    number = cores_allowed();
     if (texts->threads != NULL && !cli_whole("threads", texts->threads, 1, 256, &number)) {
         return error_at(error, STATUS_BAD_INPUT, "--threads", NULL, "how many threads");
     }

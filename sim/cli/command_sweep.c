@@ -11,11 +11,13 @@
 #include <unistd.h>
 
 #include "sim/base/check.h"
+#include "sim/base/cores.h"
 #include "sim/base/file.h"
 #include "sim/base/json_write.h"
 #include "sim/base/printable.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/interrupt.h"
+#include "sim/cli/launcher.h"
 #include "sim/cli/plugins.h"
 #include "sim/sweep/sweep_query.h"
 #include "sim/sweep/sweep_reasons.h"
@@ -50,7 +52,8 @@ const struct cli_command command_sweep = {
         "--schema documents all tables; any SQLite client may read the file. Sweeps to start from: scenarios/sweeps, "
         "and\n"
         "traces/lessons, which explains ten.\n"
-        "Under mpirun (mpirun -n 4 memwall sweep ...) all ranks compute, rank 0 owns the database.\n"
+        "Under mpirun (mpirun -n 4 memwall sweep ...) all ranks compute, rank 0 owns the database; under Slurm either\n"
+        "mpirun in a batch script (sbatch --ntasks=64) or srun --mpi=pmix. A job that ended early: submit it again.\n"
         "Prints the ten best unless --where, --top, --pareto or --csv ask for more. --where is an SQL expression, as\n"
         "in --where \"tensor = 8 and peak_bytes < 60e9\"; ranks by tokens_per_s unless --by names another figure.\n"
         "Exit: 0 all points are in the database, 1 bad input, 2 nothing fits, 3 interrupted or failed.\n",
@@ -134,27 +137,6 @@ static bool listen(void *context, const struct sweep_progress *p)
 }
 
 /* --- ranks */
-
-/* Whether a launcher of MPI programs started this process, with others. */
-static bool is_one_of_many(void)
-{
-    static const char *const sizes[] = { "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS" };
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        const char *text = getenv(sizes[i]);
-        if (text != NULL && strtol(text, NULL, 10) > 1) {
-            return true;
-        }
-    }
-    const char *tasks = getenv("SLURM_NTASKS");
-    return getenv("PMIX_RANK") != NULL && tasks != NULL && strtol(tasks, NULL, 10) > 1;
-}
-
-static uint32_t local_ranks(void)
-{
-    const char *text = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-    long count = text != NULL ? strtol(text, NULL, 10) : 1;
-    return count >= 1 && count < 4096 ? (uint32_t)count : 1;
-}
 
 static enum status open_transport(const struct sweep_transport **transport, struct error *error)
 {
@@ -457,13 +439,19 @@ static enum exit_code run(int argc, char **argv)
         fputs("memwall sweep: --csv and --json exclude each other\n", stderr);
         return EXIT_BAD_INPUT;
     }
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    threads = fmax(1, floor((double)(cores > 0 ? cores : 1) / local_ranks()));
+    uint32_t lone = launcher_lone_tasks();
+    if (lone > 0 && call.flags.positional_count > 0 && !call.flags.quiet) {
+        fprintf(stderr,
+                "memwall: srun started %u tasks without MPI, and each runs the whole sweep: srun --mpi=pmix (or mpirun "
+                "in a batch script) shares it among them\n",
+                lone);
+    }
+    threads = fmax(1, floor((double)cores_allowed() / launcher_local_ranks()));
     if ((texts->threads != NULL && !cli_whole("threads", texts->threads, 1, SWEEP_THREADS_MAX, &threads)) ||
         !read_query(texts, call.flags.json, &query)) {
         return EXIT_BAD_INPUT;
     }
     struct sweep_options options = { .threads = (uint32_t)threads, .ranks = 1 };
-    return is_one_of_many() && call.flags.positional_count > 0 ? run_ranks(&call, &query, &options)
-                                                               : run_and_answer(&call, &query, &options);
+    return launcher_has_ranks() && call.flags.positional_count > 0 ? run_ranks(&call, &query, &options)
+                                                                   : run_and_answer(&call, &query, &options);
 }

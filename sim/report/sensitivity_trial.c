@@ -4,9 +4,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "sim/base/check.h"
+#include "sim/base/cores.h"
 #include "sim/exec.h"
 #include "sim/plan/lower.h"
 
@@ -99,8 +99,7 @@ void trials_parallel(uint32_t threads, uint32_t count, void (*work)(void *contex
     struct crew crew = { .count = count, .work = work, .context = context };
     pthread_t ids[THREADS_MAX];
     uint32_t started = 0;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    threads = threads != 0 ? threads : cores > 0 ? (uint32_t)cores : 1;
+    threads = threads != 0 ? threads : cores_allowed();
     threads = threads > THREADS_MAX ? THREADS_MAX : threads;
     atomic_init(&crew.next, 0);
     atomic_init(&crew.done, 0);

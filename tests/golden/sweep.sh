@@ -35,6 +35,15 @@ holds '"reason": "..parallel: tensor 3'
 run 2 sweep "$folder/none.json" --quiet --where "status <> 'done'"
 holds "Reasons, each once:"
 holds "tensor 5 .*does not divide"
+# srun without --mpi starts tasks that know nothing of each other: said, and the rows are right all the same
+export SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2
+run 0 sweep "$folder/s.json" --db "$folder/whole.db"
+grep -q "srun started 2 tasks without MPI" "$folder/err"
+expect "  says what srun lacks" $?
+PMIX_RANK=0 SLURM_NTASKS=1 run 0 sweep "$folder/s.json" --db "$folder/whole.db"
+! grep -q "without MPI" "$folder/err"
+expect "  a single rank is none of many" $?
+unset SLURM_STEP_ID SLURM_STEP_NUM_TASKS
 printf '%s' '{ "schema": "memwall.scenario/1", "model": "gpt2-xl" }' >"$folder/scenario.json"
 run 1 sweep "$folder/scenario.json"
 complains 'this is a scenario ("memwall.scenario/1"), expected a sweep ("memwall.sweep/1"). memwall run FILE takes it'
