@@ -4,7 +4,7 @@
 #   validate/host_check.sh [MACHINE.json]     without a file: calibrates first (about a minute), into build/host_check/machine.json
 #   validate/host_check.sh --table DIR        only the table and the verdict, from DIR/NAME.json as `memwall validate --json` wrote them
 #
-# Wants a quiet computer. Exits 1 when a scenario failed, its step or its median op is off by more than LIMIT percent, or a measured peak of memory is one that no timing of
+# Wants a quiet computer, and complains on standard error of one that is not. Exits 1 when a scenario failed, its step or its median op is off by more than LIMIT percent, or a measured peak of memory is one that no timing of
 # the schedule gives. A peak that differs because two queues race (sim/ir/peak_range.h) is told, and is no failure. Environment: LIMIT (10), STEPS (9), SECONDS_TO_MEASURE
 # (60), MEMWALL_BINARY (build/memwall).
 set -euo pipefail
@@ -50,7 +50,21 @@ if [ -n "${table:-}" ]; then
     exit "$bad"
 fi
 
+# Jiffies of all cores: busy ones, all.
+cores_busy() { awk '$1 == "cpu" { idle = $5 + $6; for (i = 2; i <= 9; i++) all += $i; print all - idle, all; exit }' /proc/stat; }
+
+look_for_others() { # what runs before anything of ours does
+    local before after
+    [ -r /proc/stat ] || return 0
+    before=$(cores_busy)
+    sleep 1
+    after=$(cores_busy)
+    echo "$before $after" | awk '$4 > $2 && ($3 - $1) / ($4 - $2) > 0.1 {
+        printf "host_check.sh: others keep %.0f %% of the cores busy: the errors below are theirs too\n", 100 * ($3 - $1) / ($4 - $2) }' >&2
+}
+
 memwall=${MEMWALL_BINARY:-build/memwall}
+look_for_others
 out=build/host_check
 mkdir -p "$out"
 if [ -z "$machine" ]; then

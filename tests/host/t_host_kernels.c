@@ -508,30 +508,38 @@ static void test_adam(void)
         one_adam(threads, 1000, 3, 3000, 2);
         one_adam(threads, 1000, 3, 2500, 1);
         one_adam(threads, 1, 2, 2, 1);
-        one_adam(threads, 7, 1, 3, 1); /* fewer parameters than threads */
+        one_adam(threads, 7, 1, 3, 1);         /* fewer parameters than threads */
+        one_adam(threads, 40001, 2, 70000, 2); /* those above are too few to wake anybody for */
     }
 }
 
 /* More parameters than memory: each thread walks its own stretch again, as often as it must. */
-static void test_adam_rounds(void)
+static void adam_rounds(uint32_t block, uint32_t blocks)
 {
-    enum { BLOCK = 50, BLOCKS = 4, HELD = BLOCK * BLOCKS };
-    float data[4 * HELD] = { 0 };
+    uint32_t held = block * blocks;
+    float *data = malloc(4 * held * sizeof *data);
     struct host_adam_pool *pool;
     struct error error = { 0 };
-    for (uint32_t i = 0; i < 4 * HELD; i++) {
-        data[i] = i / BLOCK % 4 == 3 ? 1 : 0; /* gradients */
+    for (uint32_t i = 0; i < 4 * held; i++) {
+        data[i] = i / block % 4 == 3 ? 1 : 0; /* gradients */
     }
     EXPECT_INT(host_adam_pool_new(&pool, 2, &cancel, &error), STATUS_OK);
-    EXPECT(host_adam_run(pool, &(struct host_adam_state){ data, BLOCK, BLOCKS }, 3 * HELD));
+    EXPECT(host_adam_run(pool, &(struct host_adam_state){ data, block, blocks }, (uint64_t)3 * held));
     host_adam_pool_free(pool);
     float p = 0, m = 0, v = 0, g = 1;
     for (uint32_t i = 0; i < 3; i++) {
         adam_twin(&p, &m, &v, &g);
     }
-    for (uint32_t i = 0; i < HELD; i++) {
-        EXPECT_REAL((double)data[i / BLOCK * 4 * BLOCK + i % BLOCK], (double)p, 0);
+    for (uint32_t i = 0; i < held; i++) {
+        EXPECT_REAL((double)data[i / block * 4 * block + i % block], (double)p, 0);
     }
+    free(data);
+}
+
+static void test_adam_rounds(void)
+{
+    adam_rounds(50, 4); /* by one thread */
+    adam_rounds(8000, 4);
 }
 
 static void test_adam_cancelled(void)

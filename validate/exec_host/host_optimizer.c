@@ -8,7 +8,10 @@
 #include "validate/exec_host/host_cores.h"
 #include "validate/exec_host/host_floats.h"
 
-enum { CANCEL_FLOATS = 1 << 18 /* between two looks at the flag */ };
+enum {
+    CANCEL_FLOATS = 1 << 18,   /* between two looks at the flag */
+    ALONE_PARAMETERS = 1 << 16 /* at most: some 40 us of one core, less than to wake another (host_meeting.c) */
+};
 
 static const struct host_adam_factors FACTORS = { 1e-4f, 0.9f, 0.999f, 1e-8f };
 
@@ -28,6 +31,7 @@ struct host_adam_pool {
     const struct host_cancel *cancel;
     const struct host_adam_state *state; /* of the present call */
     uint64_t parameters;
+    uint32_t sharing; /* workers of the present call: all, or the caller alone */
     struct host_meeting start, end;
     struct host_cancel never; /* workers leave by `closing`, also after a cancelled run */
     bool closing;
@@ -42,7 +46,7 @@ struct host_adam_pool {
 /* Where part `index` of `all` begins. */
 static uint64_t part_start(const struct host_adam_pool *pool, uint64_t all, uint32_t index)
 {
-    uint64_t each = all / pool->threads, more = all % pool->threads;
+    uint64_t each = all / pool->sharing, more = all % pool->sharing;
     return each * index + (index < more ? index : more);
 }
 
@@ -130,8 +134,13 @@ bool host_adam_run(struct host_adam_pool *pool, const struct host_adam_state *st
     CHECK(state->block > 0 && state->blocks > 0);
     pool->state = state;
     pool->parameters = parameters;
-    (void)host_meet(&pool->start, &pool->never);
+    pool->sharing = parameters <= ALONE_PARAMETERS ? 1 : pool->threads;
+    if (pool->sharing > 1) {
+        (void)host_meet(&pool->start, &pool->never);
+    }
     run_part(pool, 0);
-    (void)host_meet(&pool->end, &pool->never);
+    if (pool->sharing > 1) {
+        (void)host_meet(&pool->end, &pool->never);
+    }
     return !host_is_cancelled(pool->cancel);
 }
