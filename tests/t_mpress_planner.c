@@ -157,7 +157,8 @@ static void check_case(uint64_t *random, int number, struct tally *tally)
         tally->host += host.results[0].found;
         tally->recompute += recompute.results[0].found;
         tally->none += !all.results[0].found;
-        if (number % 10 == 0 && plan_with(&scenario, "all", budget, 2, &again)) {
+        uint32_t threads = 2 + (uint32_t)number / 10 % 6; /* some wait for the longest attempt, and try its changes */
+        if (number % 10 == 0 && plan_with(&scenario, "all", budget, threads, &again)) {
             expect_same(&scenario, &all, &again);
         }
     }
@@ -275,6 +276,37 @@ static void test_own_steps(void)
     EXPECT_REAL(step_s[1], step_s[0], 0);
 }
 
+/* Weights and their versions alone are too much: nothing is searched, and with the budget that it names there is a plan. */
+static void test_hopeless(void)
+{
+    static const char *const allowed[] = { "all", "recompute", "host" };
+    static struct scenario scenario;
+    struct error error = { 0 };
+    EXPECT_INT(scenario_parse(&scenario,
+                              "{\"machine\": \"dgx1-v100-32gb\", \"gpus\": 4, \"software\": \"ideal\","
+                              " \"model\": {\"family\": \"gpt\", \"layers\": 8, \"hidden\": 1024, \"heads\": 16, "
+                              "\"ffn\": 4096, \"vocab\": 8000, \"max_sequence\": 512},"
+                              " \"training\": {\"micro_batch\": 2, \"global_batch\": 16},"
+                              " \"parallel\": {\"pipeline\": 4, \"pipeline_order\": \"pipedream\"}}",
+                              "test", NULL, 0, &error),
+               STATUS_OK);
+    double weights = (double)scenario.model.layers / 4 * 12 * 1024 * 1024 * 2;
+    for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; i++) {
+        struct planner_answer none = { 0 }, some = { 0 };
+        double budget = planner_runtime_bytes(&scenario) + 4 * weights; /* of stage 0: four versions, and a gradient */
+        EXPECT(plan_with(&scenario, allowed[i], budget, 2, &none));
+        EXPECT(!none.results[0].found);
+        EXPECT_INT(none.simulated, 3);
+        double enough = none.results[0].smallest_budget_bytes;
+        EXPECT(enough > budget);
+        EXPECT(plan_with(&scenario, allowed[i], enough, 2, &some));
+        EXPECT(some.results[0].found);
+        planner_answer_free(&none);
+        planner_answer_free(&some);
+    }
+    scenario_free(&scenario);
+}
+
 static void test_refusals(void)
 {
     static const struct {
@@ -379,6 +411,9 @@ static void test_against(void)
             EXPECT_INT(mpress_emulate(&c, &tried, &whole, &error), STATUS_OK);
             EXPECT_INT(mpress_emulate_against(&c, &tried, &view, &against, &better, &error), STATUS_OK);
             EXPECT_INT(better, mpress_better(&whole, &view));
+            for (uint32_t s = 0; s < c.stages; s++) {
+                EXPECT(whole.peak_bytes[s] > c.floor_bytes[s]);
+            }
             if (better) {
                 EXPECT_REAL(against.result.step_time_s, whole.result.step_time_s, 0);
                 EXPECT_REAL(against.over_bytes, whole.over_bytes, 0);
@@ -394,4 +429,5 @@ static void test_against(void)
     }
 }
 
-TEST_MAIN(TEST(test_machines), TEST(test_own_steps), TEST(test_refusals), TEST(test_against), TEST(test_invariants))
+TEST_MAIN(TEST(test_machines), TEST(test_own_steps), TEST(test_hopeless), TEST(test_refusals), TEST(test_against),
+          TEST(test_invariants))

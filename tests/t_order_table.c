@@ -18,6 +18,32 @@ struct measured {
     double makespan, peak;
 };
 
+/* `limits` (may be NULL): activations that no stage keeps more of. */
+static struct measured run_request(const struct bare_pipeline_request *request, const double *limits)
+{
+    struct schedule schedule = { 0 };
+    struct timeline timeline = { 0 };
+    struct bare_pipeline_result result = { 0 };
+    struct error error = { 0 };
+    struct measured measured = { 0, 0 };
+    const struct exec_options options = { .audit = true };
+    EXPECT_INT(bare_pipeline_schedule(request, &schedule, &error), STATUS_OK);
+    EXPECT_INT(exec_sim.run(&schedule, &options, &timeline, &error), STATUS_OK);
+    EXPECT_INT(bare_pipeline_measure(request, &schedule, &timeline, &result, &error), STATUS_OK);
+    measured.makespan = result.makespan;
+    for (uint32_t s = 0; s < result.stage_count; s++) {
+        measured.peak =
+            result.stages[s].peak_activations > measured.peak ? result.stages[s].peak_activations : measured.peak;
+        if (limits != NULL) {
+            EXPECT(result.stages[s].peak_activations <= limits[s]);
+        }
+    }
+    bare_pipeline_result_free(&result);
+    timeline_free(&timeline);
+    schedule_free(&schedule);
+    return measured;
+}
+
 static struct measured run_table(const struct order_table *table, const struct order_auto_request *times)
 {
     struct pipeline_order order = order_table_order(table, "mine");
@@ -36,27 +62,7 @@ static struct measured run_table(const struct order_table *table, const struct o
         request.stage_weight = times->weight;
         request.hop = times->hop;
     }
-    struct schedule schedule = { 0 };
-    struct timeline timeline = { 0 };
-    struct bare_pipeline_result result = { 0 };
-    struct error error = { 0 };
-    struct measured measured = { 0, 0 };
-    const struct exec_options options = { .audit = true };
-    EXPECT_INT(bare_pipeline_schedule(&request, &schedule, &error), STATUS_OK);
-    EXPECT_INT(exec_sim.run(&schedule, &options, &timeline, &error), STATUS_OK);
-    EXPECT_INT(bare_pipeline_measure(&request, &schedule, &timeline, &result, &error), STATUS_OK);
-    measured.makespan = result.makespan;
-    for (uint32_t s = 0; s < result.stage_count; s++) {
-        measured.peak =
-            result.stages[s].peak_activations > measured.peak ? result.stages[s].peak_activations : measured.peak;
-        if (times != NULL && times->limits != NULL) {
-            EXPECT(result.stages[s].peak_activations <= times->limits[s]);
-        }
-    }
-    bare_pipeline_result_free(&result);
-    timeline_free(&timeline);
-    schedule_free(&schedule);
-    return measured;
+    return run_request(&request, times != NULL ? times->limits : NULL);
 }
 
 static void test_file(void)
@@ -251,6 +257,49 @@ static void test_auto(void)
     printf("mean of makespan over lower bound: %.3f\n", ratio / runs);
 }
 
+/* No hand-made order beats the bound, whatever the times; one that splits backwards has the bound of split passes. */
+static void test_no_order_beats_the_bound(void)
+{
+    static const struct {
+        const char *name;
+        bool splits;
+    } orders[] = {
+        { "gpipe", false }, { "1f1b", false }, { "dapple-pb", false }, { "zb-h1", true }, { "zb-h2", true }
+    };
+    uint64_t random = test_seed;
+    uint32_t runs = 0, met = 0;
+    for (uint32_t i = 0; i < 1000; i++) {
+        uint32_t p = 1 + i / 5 % 6, m = 1 + (uint32_t)test_below(&random, 12), k = i % 5;
+        double times[3][6];
+        for (uint32_t s = 0; s < 3 * p; s++) {
+            times[s % 3][s / 3] = 1 + (double)test_below(&random, i % 4 == 0 ? 1 : 5);
+        }
+        const struct order_auto_request bound = {
+            p, m, times[0], times[1], orders[k].splits ? times[2] : NULL, (double)test_below(&random, 2), NULL
+        };
+        struct bare_pipeline_request request = {
+            .order = registry_order(orders[k].name, NULL),
+            .order_request = { .stages = p, .micro_batches = m, .virtual_stages = 1 },
+            .stage_forward = times[0],
+            .stage_backward = times[1],
+            .stage_weight = bound.weight,
+            .has_weight_gradient = orders[k].splits,
+            .hop = bound.hop,
+        };
+        parameters_defaults(request.order->parameters, request.order->parameter_count,
+                            &request.order_request.parameters);
+        double makespan = run_request(&request, NULL).makespan, least = order_lower_bound(&bound);
+        if (makespan < least - 1e-9) {
+            TEST_FAIL_("%s, %u stages, %u micro-batches: %g is below the bound %g", orders[k].name, p, m, makespan,
+                       least);
+        }
+        runs++;
+        met += makespan <= least + 1e-9;
+    }
+    printf("%u runs of hand-made orders, %u as short as the bound\n", runs, met);
+    EXPECT(met > runs / 10); /* the bound is one that orders reach */
+}
+
 /* Uniform stages: with p activations as good as ZB-H1, with 2p - 1 as ZB-H2, without split backwards as 1F1B. */
 static void test_auto_uniform(void)
 {
@@ -433,4 +482,4 @@ static void test_transfers(void)
 }
 
 TEST_MAIN(TEST(test_transfers), TEST(test_file), TEST(test_bad_files), TEST(test_mends), TEST(test_auto),
-          TEST(test_auto_uniform), TEST(test_many_stages))
+          TEST(test_no_order_beats_the_bound), TEST(test_auto_uniform), TEST(test_many_stages))

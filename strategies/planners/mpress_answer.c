@@ -175,6 +175,15 @@ static enum status fill_none(const struct mpress_search *search, const struct mp
                               "more GPUs or a smaller model would do");
     }
     result->smallest_budget_bytes = most;
+    uint32_t hopeless = mpress_hopeless_stage(&search->c);
+    if (hopeless < search->c.stages) {
+        return planner_reason(
+            search->answer, result, error,
+            "weights with their versions, gradients and the runtime take %.4g GiB on stage %u and "
+            "never leave; with all else away stage %u takes %.4g GiB, and with that a device it would "
+            "fit",
+            search->c.floor_bytes[hopeless] / GIB, hopeless, fullest, most / GIB);
+    }
     return planner_reason(search->answer, result, error,
                           "the best found (%s) still takes %.4g GiB on stage %u, of which weights and gradients never "
                           "leave; with %.4g GiB a device it would fit",

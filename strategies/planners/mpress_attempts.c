@@ -59,21 +59,22 @@ static enum status add_attempt(struct mpress_search *search, const char *name, u
     return STATUS_OK;
 }
 
-static enum status follow(struct mpress_attempt *attempt)
+static enum status follow(struct mpress_attempt *attempt, struct mpress_crew *crew)
 {
     struct mpress_case *c = &attempt->c;
     struct error *error = &attempt->error;
     if (attempt->emulations == 0) {
         return mpress_pick_until_fits(c, &attempt->choices, &attempt->view, attempt->mechanisms, error);
     }
-    return mpress_refine(c, &attempt->choices, &attempt->view, attempt->mechanisms, attempt->emulations, error);
+    return mpress_refine(c, &attempt->choices, &attempt->view, attempt->mechanisms, attempt->emulations, crew, error);
 }
 
 static void work(void *context, uint32_t index)
 {
     struct mpress_search *search = context;
     struct mpress_attempt *attempt = &search->attempts[search->first + index];
-    attempt->status = follow(attempt);
+    attempt->status = follow(attempt, &search->crew);
+    mpress_crew_attempt_ended(&search->crew);
 }
 
 static bool idle(void *context, uint32_t done, uint32_t total)
@@ -86,6 +87,7 @@ static bool idle(void *context, uint32_t done, uint32_t total)
 /* Those added since `first`, side by side. */
 static enum status run_new(struct mpress_search *search, struct error *error)
 {
+    mpress_crew_begin(&search->crew, search->request->threads, search->count - search->first);
     uint32_t begun =
         oracle_parallel(search->request->threads, search->count - search->first, work, search, idle, search);
     search->answer->interrupted = search->answer->interrupted || begun < search->count - search->first;
@@ -199,6 +201,26 @@ enum status mpress_run_attempts(struct mpress_search *search, struct error *erro
     }
     TRY(add_last(search, error));
     return run_new(search, error);
+}
+
+/* Activations are computed again where that may be, else swapped; states go to the host's cores. */
+enum status mpress_run_hopeless(struct mpress_search *search, struct error *error)
+{
+    bool recomputes = (search->allowed & MPRESS_RECOMPUTE) != 0;
+    TRY(add_attempt(search, "everything that moves away from its device", search->allowed, 0, NULL, error));
+    struct mpress_attempt *attempt = &search->attempts[search->count - 1];
+    for (uint32_t i = 0; i < attempt->c.positions; i++) {
+        uint8_t *target = attempt->choices.of[i].target;
+        if (mpress_is_block(&attempt->c, i)) {
+            target[MOVE_ACTIVATION] = recomputes ? MOVE_TO_RECOMPUTE : MOVE_TO_HOST;
+        }
+        if ((search->allowed & MPRESS_CPU) != 0 && attempt->c.layers[i].state_bytes > 0) {
+            target[MOVE_OPTIMIZER] = MOVE_TO_CPU;
+        }
+    }
+    TRY(mpress_emulate(&attempt->c, &attempt->choices, &attempt->view, error));
+    search->answer->simulated += attempt->c.emulations;
+    return STATUS_OK;
 }
 
 enum status mpress_run_resident(struct mpress_search *search, struct error *error)

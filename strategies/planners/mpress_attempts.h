@@ -29,10 +29,13 @@ struct mpress_search {
     struct mpress_attempt attempts[MPRESS_ATTEMPTS_MAX];
     uint32_t count, first; /* those from `first` on are under way */
     uint32_t allowed;
+    struct mpress_crew crew; /* of those under way */
 };
 
 /* Starts, refinements, device swap on and off the mapping. `search` has its case profiled. */
 enum status mpress_run_attempts(struct mpress_search *search, struct error *error);
+/* The one attempt where no choice fits: all that moves leaves its device, which tells what would be enough. */
+enum status mpress_run_hopeless(struct mpress_search *search, struct error *error);
 /* The one attempt where everything fits as it is. */
 enum status mpress_run_resident(struct mpress_search *search, struct error *error);
 /* Of a class, or of all (CLASS_COUNT). NULL: there is none. */

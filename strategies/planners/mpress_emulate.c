@@ -301,6 +301,33 @@ static void read_states(const struct mpress_case *c, const struct schedule *s)
     }
 }
 
+/* What lives all the time, and is neither state nor activation. */
+static enum status read_floor(struct mpress_case *c, const struct schedule *s, struct error *error)
+{
+    c->floor_bytes = arena_array(c->arena, double, c->stages);
+    if (c->floor_bytes == NULL) {
+        return no_memory(error);
+    }
+    for (uint32_t i = 0; i < s->buffer_count; i++) {
+        const struct sched_buffer *buffer = &s->buffers[i];
+        const struct sched_space *space = &s->spaces[buffer->space];
+        bool moves = buffer->buffer_class == BUFFER_OPTIMIZER || buffer->buffer_class == BUFFER_ACTIVATION;
+        if (space->kind == SPACE_DEVICE && !moves && buffer->flags == (BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END)) {
+            c->floor_bytes[space->location] += (double)buffer->bytes * buffer->copies;
+        }
+    }
+    return STATUS_OK;
+}
+
+uint32_t mpress_hopeless_stage(const struct mpress_case *c)
+{
+    uint32_t stage = 0;
+    while (stage < c->stages && c->floor_bytes[stage] <= c->budget_bytes) {
+        stage++;
+    }
+    return stage;
+}
+
 static enum status find_passes(struct mpress_case *c, const struct schedule *s, const struct timeline *timeline,
                                struct error *error)
 {
@@ -378,6 +405,7 @@ static enum status profile_once(struct mpress_case *c, const struct mpress_choic
             read_view(c, &e, &c->unsaved);
             read_states(c, &e.schedule);
             status = find_passes(c, &e.schedule, &e.timeline, error);
+            status = status == STATUS_OK ? read_floor(c, &e.schedule, error) : status;
         }
     }
     emulation_free(&e);

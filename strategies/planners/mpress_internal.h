@@ -6,11 +6,14 @@
  *     mpress_picks.c     from all resident to what fits
  *     mpress_refine.c    changes that the emulator finds faster
  *     mpress_words.c     when, over which links, why
+ *     mpress_crew.c      threads that have nothing to do
  *     mpress_attempts.c  starts, refinements, mapping
  *     mpress_answer.c    the answer
  *     mpress_plan.c      the planner */
 #ifndef MEMWALL_STRATEGIES_PLANNERS_MPRESS_INTERNAL_H
 #define MEMWALL_STRATEGIES_PLANNERS_MPRESS_INTERNAL_H
+
+#include <stdatomic.h>
 
 #include "sim/plan/plan_moves.h"
 #include "strategies/planners/mpress_mapping.h"
@@ -18,6 +21,8 @@
 
 /* Mechanisms that a search may use, as a mask. Activations: RECOMPUTE, HOST. States in host memory: STATES visit their device for the update, with CPU the host's cores update them. DEVICES: both. */
 enum { MPRESS_RECOMPUTE = 1, MPRESS_HOST = 2, MPRESS_STATES = 4, MPRESS_CPU = 8, MPRESS_DEVICES = 16 };
+
+struct mpress_crew;
 
 /* What a plan does with the tensors of the layer at a position (sim/plan/plan_moves.h counts them); MOVE_TARGET_COUNT: they stay. */
 struct mpress_choice {
@@ -63,7 +68,8 @@ struct mpress_case {
     struct mpress_layer *layers; /* [positions] */
     double *pass_s;              /* [stages] mean length of a layer's pass */
     double cycle_s;              /* of a micro-batch on the slowest stage */
-    uint32_t *links;             /* [stages * stages] of devices: direct links; on a switch, those to it */
+    double *floor_bytes; /* [stages] what no choice moves: weights with their versions, gradients, the runtime's */
+    uint32_t *links;     /* [stages * stages] of devices: direct links; on a switch, those to it */
     struct mpress_view unsaved;
     uint64_t emulations;
     struct arena *arena; /* for what lives as long as the case */
@@ -93,8 +99,11 @@ bool mpress_better(const struct mpress_view *a, const struct mpress_view *b);
 enum status mpress_emulate_against(struct mpress_case *c, const struct mpress_choices *choices,
                                    const struct mpress_view *best, struct mpress_view *view, bool *better,
                                    struct error *error);
-/* Fills layers, pass_s, cycle_s, links, unsaved from two iterations: nothing saved, and all recomputed. */
+/* Fills layers, pass_s, cycle_s, floor_bytes, links, unsaved from two iterations: nothing saved, and all recomputed. */
 enum status mpress_profile(struct mpress_case *c, struct error *error);
+
+/* A stage whose floor is beyond the budget, so that nothing ever fits; `stages`: there is none. */
+uint32_t mpress_hopeless_stage(const struct mpress_case *c);
 
 /* ---- mpress_costs.c ---- */
 struct mpress_pick {
@@ -131,9 +140,22 @@ enum status mpress_pick_until_fits(struct mpress_case *c, struct mpress_choices 
 bool mpress_cheapest(const struct mpress_case *c, const struct mpress_choices *choices, const struct mpress_view *view,
                      const double *spare_bytes, uint32_t stage, uint32_t mechanisms, struct mpress_pick *best);
 
-/* ---- mpress_refine.c: at most `emulations` changes are tried; `choices` and `view` become those of the best ---- */
+/* ---- mpress_refine.c: at most `emulations` changes are tried; `choices` and `view` become those of the best, the same whatever the crew lends ---- */
 enum status mpress_refine(struct mpress_case *c, struct mpress_choices *choices, struct mpress_view *view,
-                          uint32_t mechanisms, uint32_t emulations, struct error *error);
+                          uint32_t mechanisms, uint32_t emulations, struct mpress_crew *crew, struct error *error);
+
+/* ---- mpress_crew.c: threads of the search that have nothing to do ---- */
+struct mpress_crew {
+    atomic_uint unfinished; /* attempts under way and to come */
+    atomic_uint idle;
+    uint32_t threads;
+};
+void mpress_crew_begin(struct mpress_crew *crew, uint32_t threads, uint32_t attempts);
+/* An attempt is over: its thread takes the next one, or is idle from now on. */
+void mpress_crew_attempt_ended(struct mpress_crew *crew);
+/* How many of up to `most` the caller may have beside its own; it gives them back. */
+uint32_t mpress_crew_borrow(struct mpress_crew *crew, uint32_t most);
+void mpress_crew_return(struct mpress_crew *crew, uint32_t count);
 
 /* ---- mpress_words.c ---- */
 enum status mpress_words(const struct mpress_case *c, const struct mpress_choices *choices,

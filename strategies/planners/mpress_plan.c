@@ -3,6 +3,7 @@
  *
  * 1. Profile: one iteration with everything resident gives peaks, idle intervals and bytes; one with everything recomputed the cost of that. Lengths are those of the settled step, which of an
  *    asynchronous order comes after those that fill the pipeline; peaks and idle intervals are of all, weight versions included.
+ *    Where weights, their versions and gradients alone are more than a device may hold, no search begins: all that moves leaves once, which tells the budget that would do.
  * 2. Starts: for each set of mechanisms, picks until it fits (mpress_picks.c), then refinement within the set (mpress_refine.c).
  * 3. Device mapping (mpress_mapping.h) for what the best start leaves over and to spare.
  * 4. Refinement with device-to-device swap, on the mapping and without it. The fastest that fits wins; as the starts with fewer mechanisms are among the candidates, none of them is faster.
@@ -113,6 +114,8 @@ static enum status answer_budget(struct mpress_search *search, struct planner_re
     search->answer->simulated += search->c.emulations;
     if (mpress_fits(&search->c.unsaved)) {
         TRY(mpress_run_resident(search, error));
+    } else if (mpress_hopeless_stage(&search->c) < search->c.stages) {
+        TRY(mpress_run_hopeless(search, error));
     } else {
         TRY(mpress_run_attempts(search, error));
     }

@@ -1,5 +1,5 @@
 /* Emulate and refine (our rule after facts/mpress-hippie-pipelines.md A.8): changes of one stage each are tried in a fixed order, kept when the emulated step is faster and fits (or exceeds by
- * less, as long as nothing fits), until a whole round helps nothing. */
+ * less, as long as nothing fits), until a whole round helps nothing. Threads that nobody else needs try the next changes at the same time. */
 #include "sim/base/check.h"
 #include "strategies/planners/mpress_internal.h"
 
@@ -194,72 +194,164 @@ static bool apply(const struct mpress_case *c, struct mpress_choices *choices, c
     check_failed("a change", __FILE__, __LINE__);
 }
 
-struct refinement {
-    struct mpress_choices tried;
+/* ---- the search ---- */
+
+enum { TRIALS_MAX = 16 };
+
+/* A change that is tried, on its own, so that several can be at the same time. */
+struct trial {
+    struct mpress_case c; /* a copy, for its count of emulations */
+    struct mpress_choices choices;
     struct mpress_view view;
-    uint32_t tries, most;
-    struct hash
-        *known; /* [tries] choices that have been tried: of what is best now or was before, or no better than that */
+    struct hash hash;
+    int change;
+    uint32_t stage;
+    bool known, helps;
+    enum status status;
+    struct error error;
+};
+
+struct refinement {
+    struct mpress_case *c;
+    struct mpress_choices *choices; /* the best so far */
+    struct mpress_view *view;
+    uint32_t mechanisms, tries, most;
+    struct hash *known; /* [known_count] of what is best now or was before, or is no better than that */
+    uint32_t known_count;
+    struct trial trials[TRIALS_MAX];
+    uint32_t trial_count, trials_ready; /* of the batch; those that have memory */
+    int change;                         /* the next to try: of a round, all changes of all stages */
+    uint32_t stage;
 };
 
 static bool is_known(const struct refinement *r, const struct hash *hash)
 {
-    for (uint32_t i = 0; i < r->tries; i++) {
+    for (uint32_t i = 0; i < r->known_count; i++) {
         if (hash_equal(&r->known[i], hash)) {
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < r->trial_count; i++) {
+        if (hash_equal(&r->trials[i].hash, hash)) {
             return true;
         }
     }
     return false;
 }
 
-static enum status try_change(struct mpress_case *c, struct refinement *r, struct mpress_choices *choices,
-                              struct mpress_view *view, uint32_t stage, enum change change, bool *helped,
-                              struct error *error)
+/* What follows where nothing helps; CHANGE_COUNT: the round ends. */
+static void step(struct refinement *r)
+{
+    r->stage++;
+    while (r->change < CHANGE_COUNT && (r->stage == r->c->stages || (NEEDS[r->change] & ~r->mechanisms) != 0)) {
+        r->stage = 0;
+        r->change++;
+    }
+}
+
+static void begin_round(struct refinement *r)
+{
+    r->change = -1;
+    r->stage = r->c->stages - 1;
+    step(r);
+}
+
+/* The next changes of the round, up to `width`. */
+static enum status gather(struct refinement *r, uint32_t width, struct error *error)
+{
+    r->trial_count = 0;
+    while (r->change < CHANGE_COUNT && r->trial_count < width && r->tries + r->trial_count < r->most) {
+        struct trial *trial = &r->trials[r->trial_count];
+        if (r->trial_count == r->trials_ready) {
+            TRY(mpress_choices_new(r->c, &trial->choices, r->c->arena, error));
+            TRY(mpress_view_new(r->c, &trial->view, error));
+            r->trials_ready++;
+        }
+        mpress_choices_assign(r->c, &trial->choices, r->choices);
+        if (apply(r->c, &trial->choices, r->view, r->stage, (enum change)r->change)) {
+            trial->c = *r->c;
+            trial->c.emulations = 0;
+            trial->change = r->change;
+            trial->stage = r->stage;
+            trial->hash = mpress_choices_hash(r->c, &trial->choices);
+            trial->known = is_known(r, &trial->hash);
+            r->trial_count++;
+        }
+        step(r);
+    }
+    return STATUS_OK;
+}
+
+static void try_one(void *context, uint32_t index)
+{
+    struct refinement *r = context;
+    struct trial *trial = &r->trials[index];
+    trial->helps = false;
+    trial->status = STATUS_OK;
+    if (!trial->known) {
+        trial->status =
+            mpress_emulate_against(&trial->c, &trial->choices, r->view, &trial->view, &trial->helps, &trial->error);
+    }
+}
+
+/* The first that helps is taken, and what stands behind it has not been tried: so the outcome is that of one after the other. */
+static enum status take_first(struct refinement *r, bool *helped, struct error *error)
 {
     *helped = false;
-    if (r->tries >= r->most) {
-        return STATUS_OK;
+    for (uint32_t i = 0; i < r->trial_count && !*helped; i++) {
+        const struct trial *trial = &r->trials[i];
+        if (trial->status != STATUS_OK) {
+            *error = trial->error;
+            return trial->status;
+        }
+        r->tries++;
+        r->known[r->known_count++] = trial->hash;
+        r->c->emulations += trial->c.emulations;
+        *helped = trial->helps;
+        if (trial->helps) {
+            mpress_choices_assign(r->c, r->choices, &trial->choices);
+            mpress_view_assign(r->c, r->view, &trial->view);
+            r->change = trial->change; /* what helped once may help again */
+            r->stage = trial->stage;
+        }
     }
-    mpress_choices_assign(c, &r->tried, choices);
-    if (!apply(c, &r->tried, view, stage, change)) {
-        return STATUS_OK;
-    }
-    const struct hash hash = mpress_choices_hash(c, &r->tried);
-    bool known = is_known(r, &hash);
-    r->known[r->tries++] = hash;
-    if (!known) {
-        TRY(mpress_emulate_against(c, &r->tried, view, &r->view, helped, error));
-    }
-    if (*helped) {
-        mpress_choices_assign(c, choices, &r->tried);
-        mpress_view_assign(c, view, &r->view);
+    return STATUS_OK;
+}
+
+static enum status refine(struct refinement *r, struct mpress_crew *crew, struct error *error)
+{
+    for (bool any = true; any && r->tries < r->most;) {
+        any = false;
+        begin_round(r);
+        while (r->change < CHANGE_COUNT && r->tries < r->most) {
+            bool helped;
+            uint32_t lent = mpress_crew_borrow(crew, TRIALS_MAX - 1);
+            enum status status = gather(r, 1 + lent, error);
+            if (status == STATUS_OK && r->trial_count > 1) {
+                oracle_parallel(r->trial_count, r->trial_count, try_one, r, NULL, NULL);
+            } else if (status == STATUS_OK && r->trial_count == 1) {
+                try_one(r, 0);
+            }
+            mpress_crew_return(crew, lent);
+            TRY(status);
+            TRY(take_first(r, &helped, error));
+            any = any || helped;
+        }
     }
     return STATUS_OK;
 }
 
 enum status mpress_refine(struct mpress_case *c, struct mpress_choices *choices, struct mpress_view *view,
-                          uint32_t mechanisms, uint32_t emulations, struct error *error)
+                          uint32_t mechanisms, uint32_t emulations, struct mpress_crew *crew, struct error *error)
 {
-    struct refinement r = { .most = emulations, .known = arena_array(c->arena, struct hash, emulations) };
-    if (r.known == NULL) {
+    struct refinement *r = arena_array(c->arena, struct refinement, 1);
+    struct hash *known = arena_array(c->arena, struct hash, (size_t)emulations + 1);
+    if (r == NULL || known == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
     }
-    TRY(mpress_choices_new(c, &r.tried, c->arena, error));
-    TRY(mpress_view_new(c, &r.view, error));
-    for (bool any = true; any && r.tries < r.most;) {
-        any = false;
-        for (int change = 0; change < CHANGE_COUNT; change++) {
-            if ((NEEDS[change] & mechanisms) != NEEDS[change]) {
-                continue;
-            }
-            for (uint32_t s = 0; s < c->stages; s++) {
-                bool helped = true;
-                while (helped) { /* what helped once may help again */
-                    TRY(try_change(c, &r, choices, view, s, (enum change)change, &helped, error));
-                    any = any || helped;
-                }
-            }
-        }
-    }
-    return STATUS_OK;
+    *r = (struct refinement){
+        .c = c, .choices = choices, .view = view, .mechanisms = mechanisms, .most = emulations, .known = known
+    };
+    r->known[r->known_count++] = mpress_choices_hash(c, choices);
+    return refine(r, crew, error);
 }

@@ -1,5 +1,5 @@
-/* Depths, plans, simulations, answers of the planners over chains. */
-#include "strategies/planners/pipeline_profile_plans.h"
+/* Depths, plans, simulations of the planners over chains; pipeline_profile_answer.c answers. */
+#include "strategies/planners/pipeline_profile_plans_internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,34 +10,9 @@
 #include "sim/plan/plan_order.h"
 #include "strategies/registry.h"
 
-enum { CASES_MAX = 64, ADJUST_ROUNDS = 8 };
+enum { ADJUST_ROUNDS = 8 };
 /* Of what is never sent: the most that the searches take. */
 static const double UNUSED_BYTES_PER_S = 1e15;
-
-struct candidate {
-    struct pipeline_case at;
-    struct pipeline_split split;
-    bool own; /* stages have replicas of their own: sharing, micro_batch; at.replicas is 1 */
-    enum replica_sharing sharing;
-    int64_t micro_batch;
-    double model_step_s;
-    struct plan plan;
-    const char *note;
-    struct oracle_result result;
-};
-
-struct work {
-    const struct planner_request *request;
-    const struct pipeline_rule *rule;
-    struct planner_answer *answer;
-    struct pieces *pieces;
-    struct oracle *oracle;
-    struct pipeline_profile profile;
-    int64_t workers;
-    struct candidate candidates[CASES_MAX];
-    uint32_t count;
-    char refused[ERROR_MESSAGE_BYTES]; /* the last reason */
-};
 
 /* ---- depths ---- */
 
@@ -62,7 +37,8 @@ static enum status find_bandwidths(struct pipeline_case *c, struct error *error)
     return STATUS_OK;
 }
 
-static enum status make_plan(const struct work *work, struct candidate *candidate, struct error *error)
+static enum status make_plan(const struct pipeline_work *work, struct pipeline_candidate *candidate,
+                             struct error *error)
 {
     const struct scenario *scenario = work->request->scenario;
     const struct pipeline_order *order = registry_order(work->rule->order, error);
@@ -94,11 +70,11 @@ static enum status make_plan(const struct work *work, struct candidate *candidat
 }
 
 /* The depth as a candidate, unless it is not allowed. */
-static enum status add_depth(struct work *work, int64_t pipeline, struct error *error)
+static enum status add_depth(struct pipeline_work *work, int64_t pipeline, struct error *error)
 {
     const struct scenario *scenario = work->request->scenario;
     const struct plan *base = &scenario->plan;
-    struct candidate *candidate = &work->candidates[work->count];
+    struct pipeline_candidate *candidate = &work->candidates[work->count];
     struct error refusal = { 0 };
     bool found = false;
     int64_t replicas = work->workers / pipeline, unit = replicas * base->micro_batch;
@@ -109,15 +85,15 @@ static enum status add_depth(struct work *work, int64_t pipeline, struct error *
         work->answer->refused++;
         return STATUS_OK;
     }
-    *candidate = (struct candidate){ .at = { .scenario = scenario,
-                                             .parameters = &work->request->parameters,
-                                             .profile = &work->profile,
-                                             .pieces = work->pieces,
-                                             .pipeline = pipeline,
-                                             .replicas = replicas,
-                                             .micro_batches = base->global_batch / unit,
-                                             .budget_bytes = work->request->budgets_bytes[0] },
-                                     .micro_batch = base->micro_batch };
+    *candidate = (struct pipeline_candidate){ .at = { .scenario = scenario,
+                                                      .parameters = &work->request->parameters,
+                                                      .profile = &work->profile,
+                                                      .pieces = work->pieces,
+                                                      .pipeline = pipeline,
+                                                      .replicas = replicas,
+                                                      .micro_batches = base->global_batch / unit,
+                                                      .budget_bytes = work->request->budgets_bytes[0] },
+                                              .micro_batch = base->micro_batch };
     TRY(find_bandwidths(&candidate->at, error));
     TRY(work->rule->partition(&candidate->at, &candidate->split, &candidate->model_step_s, &found, &work->answer->arena,
                               error));
@@ -150,24 +126,24 @@ static bool is_uneven(const struct pipeline_split *split)
 }
 
 /* The plan whose stages have replicas of their own, where the rule has one, it is none of the depths, and it is allowed. */
-static enum status add_free(struct work *work, struct error *error)
+static enum status add_free(struct pipeline_work *work, struct error *error)
 {
     const struct scenario *scenario = work->request->scenario;
-    struct candidate *candidate = &work->candidates[work->count];
+    struct pipeline_candidate *candidate = &work->candidates[work->count];
     struct pipeline_free best = { 0 };
     struct error refusal = { 0 };
-    if (work->rule->partition_free == NULL || work->workers < 3 || work->count == CASES_MAX ||
+    if (work->rule->partition_free == NULL || work->workers < 3 || work->count == PIPELINE_CASES_MAX ||
         scenario->plan.global_batch % scenario->plan.micro_batch != 0) {
         return STATUS_OK;
     }
-    *candidate = (struct candidate){ .at = { .scenario = scenario,
-                                             .parameters = &work->request->parameters,
-                                             .profile = &work->profile,
-                                             .pieces = work->pieces,
-                                             .pipeline = 2,
-                                             .replicas = work->workers / 2,
-                                             .budget_bytes = work->request->budgets_bytes[0] },
-                                     .own = true };
+    *candidate = (struct pipeline_candidate){ .at = { .scenario = scenario,
+                                                      .parameters = &work->request->parameters,
+                                                      .profile = &work->profile,
+                                                      .pieces = work->pieces,
+                                                      .pipeline = 2,
+                                                      .replicas = work->workers / 2,
+                                                      .budget_bytes = work->request->budgets_bytes[0] },
+                                              .own = true };
     TRY(find_bandwidths(&candidate->at, error));
     TRY(work->rule->partition_free(&candidate->at, work->workers, &best, &work->answer->arena, error));
     work->answer->screened++;
@@ -191,12 +167,12 @@ static enum status add_free(struct work *work, struct error *error)
     return STATUS_OK;
 }
 
-static enum status list_depths(struct work *work, struct error *error)
+static enum status list_depths(struct pipeline_work *work, struct error *error)
 {
     const struct scenario *scenario = work->request->scenario;
     const struct plan *base = &scenario->plan;
     work->workers = (int64_t)scenario->cluster.gpus / (base->tensor * base->context);
-    for (int64_t p = 1; p <= work->workers && p <= scenario->model.layers && work->count < CASES_MAX; p++) {
+    for (int64_t p = 1; p <= work->workers && p <= scenario->model.layers && work->count < PIPELINE_CASES_MAX; p++) {
         if (work->workers % p == 0) {
             work->answer->configurations++;
             TRY(add_depth(work, p, error));
@@ -210,228 +186,16 @@ static enum status list_depths(struct work *work, struct error *error)
                           (long long)work->workers, work->refused, (long long)work->workers);
 }
 
-/* ---- answers ---- */
-
-static double rank_of(const struct work *work, const struct candidate *candidate)
-{
-    return work->rule->by_simulation ? candidate->result.step_time_s : candidate->model_step_s;
-}
-
-enum status pipeline_in_flight(const struct plan *plan, uint32_t stage, uint32_t *most, struct error *error)
-{
-    const struct pipeline_order *order = plan_order(plan, error);
-    if (order == NULL) {
-        return STATUS_NOT_FOUND;
-    }
-    const struct order_request request = plan_order_stream(order, plan);
-    return order_in_flight(order, &request, stage, most, error);
-}
-
-enum status pipeline_stage_parameters(const struct pipeline_case *c, const struct pipeline_stage *stage,
-                                      double *parameters, struct error *error)
-{
-    const struct plan *plan = &c->scenario->plan;
-    const struct piece_layers *layers;
-    TRY(pieces_layers(c->pieces, plan->tensor, plan->sequence_parallel, plan->micro_batch, &layers, error));
-    *parameters = pipeline_profile_sum(c->profile, stage->first, stage->count).parameter_bytes /
-                  c->scenario->software.reduce_bytes;
-    if (c->pipeline > 1 && stage->first + stage->count == c->profile->count) {
-        *parameters += layers->head.tied_parameters;
-    }
-    return STATUS_OK;
-}
-
-/* Of one micro-batch, with the plan's recomputation, which the profile has unless `adjust` chose it. */
-static enum status saved_bytes(const struct work *work, const struct candidate *candidate,
-                               const struct pipeline_stage *stage, double *bytes, struct error *error)
-{
-    const struct plan *plan = &candidate->plan;
-    const struct pipeline_order *order = plan_order(plan, error);
-    const struct piece_layers *layers;
-    bool keeps = work->rule->adjust == NULL ||
-                 (order->last_stage_keeps && stage == &candidate->split.stages[candidate->split.stage_count - 1]);
-    TRY(pieces_layers(work->pieces, plan->tensor, plan->sequence_parallel, work->request->scenario->plan.micro_batch,
-                      &layers, error));
-    *bytes = pipeline_profile_sum(&work->profile, stage->first, stage->count).saved_bytes;
-    for (uint32_t i = 0; i < stage->count && !keeps; i++) {
-        uint32_t variant = model_layer_variant(&work->request->scenario->model, stage->first + i);
-        const double *saved = layers->blocks[variant].saved_bytes;
-        *bytes -= saved[RECOMPUTE_NONE] - saved[plan->recompute[stage->first + i]];
-    }
-    return STATUS_OK;
-}
-
-/* What one device of the stage has of a micro-batch of the profile. */
-static double sample_part(const struct work *work, const struct candidate *candidate,
-                          const struct pipeline_stage *stage)
-{
-    bool cut = candidate->own && candidate->sharing == SHARING_CUT;
-    return cut ? (double)candidate->micro_batch / (double)stage->replicas /
-                     (double)work->request->scenario->plan.micro_batch
-               : 1;
-}
-
-/* Context and communicators, weights in all versions, gradients, optimizer states, and activations in flight as the order has them. */
-static enum status stage_bytes(const struct work *work, const struct candidate *candidate, uint32_t index,
-                               double *bytes, struct error *error)
-{
-    const struct pipeline_stage *stage = &candidate->split.stages[index];
-    const struct software *software = &work->request->scenario->software;
-    const struct pipeline_order *order = plan_order(&candidate->plan, error);
-    const struct order_request request = plan_order_stream(order, &candidate->plan);
-    uint32_t in_flight, versions = order_weight_versions(order, &request, index);
-    double saved, parameters;
-    TRY(pipeline_in_flight(&candidate->plan, index, &in_flight, error));
-    TRY(saved_bytes(work, candidate, stage, &saved, error));
-    TRY(pipeline_stage_parameters(&candidate->at, stage, &parameters, error));
-    *bytes = planner_device_bytes(work->request->scenario, candidate->plan.tensor > 1, candidate->plan.data > 1,
-                                  candidate->plan.pipeline > 1) +
-             in_flight * saved * sample_part(work, candidate, stage) +
-             parameters * (software_state_bytes(software) + (versions - 1) * software->weight_bytes);
-    return STATUS_OK;
-}
-
-static enum status fill_choice(const struct work *work, const struct candidate *candidate,
-                               struct planner_choice *choice, struct error *error)
-{
-    const struct model *model = &work->request->scenario->model;
-    struct arena *arena = &work->answer->arena;
-    double step_s = rank_of(work, candidate);
-    *choice = (struct planner_choice){ .has_plan = true,
-                                       .global_batch = candidate->plan.global_batch,
-                                       .pipeline = candidate->at.pipeline,
-                                       .step_time_s = step_s,
-                                       .samples_per_s = (double)candidate->plan.global_batch / step_s,
-                                       .peak_bytes = (double)candidate->result.peak_bytes,
-                                       .is_simulated = true,
-                                       .simulated = candidate->result };
-    TRY(planner_copy_plan(&choice->plan, &candidate->plan, model, arena, error));
-    choice->stages = arena_array(arena, struct planner_stage, candidate->split.stage_count);
-    if (choice->stages == NULL) {
-        return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
-    }
-    choice->stage_count = candidate->split.stage_count;
-    for (uint32_t i = 0; i < choice->stage_count; i++) {
-        const struct pipeline_stage *stage = &candidate->split.stages[i];
-        double turns = candidate->own && candidate->sharing == SHARING_DEAL
-                           ? stage->replicas
-                           : 1; /* a device runs one of so many micro-batches */
-        double memory;
-        TRY(stage_bytes(work, candidate, i, &memory, error));
-        choice->stages[i] = (struct planner_stage){
-            .layers = stage->count,
-            .time_s = pipeline_profile_sum(&work->profile, stage->first, stage->count).compute_s *
-                      sample_part(work, candidate, stage) / turns,
-            .memory_bytes = memory,
-            .leftover_bytes = candidate->at.budget_bytes - memory,
-        };
-    }
-    planner_balance(choice);
-    return planner_label_layers(choice, model, arena, error);
-}
-
-/* Indices of the candidates that fit, best first. */
-static uint32_t rank_fitting(const struct work *work, double budget_bytes, uint32_t *ranked)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < work->count; i++) {
-        if (!oracle_fits(&work->candidates[i].result, budget_bytes)) {
-            continue;
-        }
-        uint32_t at = count++;
-        for (; at > 0 && rank_of(work, &work->candidates[ranked[at - 1]]) > rank_of(work, &work->candidates[i]); at--) {
-            ranked[at] = ranked[at - 1];
-        }
-        ranked[at] = i;
-    }
-    return count;
-}
-
-/* "2 replicas", or "15,1 replicas (micro-batches dealt in turns)". */
-enum { REPLICAS_TEXT_BYTES = 256 };
-static const char *replicas_text(const struct candidate *candidate, char text[REPLICAS_TEXT_BYTES])
-{
-    size_t length = 0;
-    if (!candidate->own) {
-        snprintf(text, REPLICAS_TEXT_BYTES, "%lld replicas", (long long)candidate->at.replicas);
-        return text;
-    }
-    for (uint32_t i = 0; i < candidate->split.stage_count; i++) {
-        if (length + 64 > REPLICAS_TEXT_BYTES) {
-            length += (size_t)snprintf(text + length, REPLICAS_TEXT_BYTES - length, ",..");
-            break;
-        }
-        length += (size_t)snprintf(text + length, REPLICAS_TEXT_BYTES - length, "%s%u", i > 0 ? "," : "",
-                                   candidate->split.stages[i].replicas);
-    }
-    snprintf(text + length, REPLICAS_TEXT_BYTES - length, " replicas (micro-batches %s)",
-             candidate->sharing == SHARING_DEAL ? "dealt in turns" : "cut over them");
-    return text;
-}
-
-static enum status explain(const struct work *work, struct planner_result *result, const uint32_t *ranked,
-                           uint32_t count, struct error *error)
-{
-    const struct candidate *best = &work->candidates[ranked[0]];
-    char replicas[REPLICAS_TEXT_BYTES];
-    TRY(planner_reason(
-        work->answer, result, error, "%lld stages of %s: %.6g s a step by the planner's own rule, %.6g s simulated",
-        (long long)best->at.pipeline, replicas_text(best, replicas), best->model_step_s, best->result.step_time_s));
-    if (best->note != NULL) {
-        TRY(planner_reason(work->answer, result, error, "%s", best->note));
-    }
-    for (uint32_t i = 1; i < count; i++) {
-        const struct candidate *other = &work->candidates[ranked[i]];
-        if (other->result.step_time_s < best->result.step_time_s) {
-            TRY(planner_reason(work->answer, result, error,
-                               "the simulator prefers %lld stages of %s: %.6g s instead of %.6g s",
-                               (long long)other->at.pipeline, replicas_text(other, replicas), other->result.step_time_s,
-                               best->result.step_time_s));
-            break;
-        }
-    }
-    if (work->rule->remark != NULL) {
-        const char *remark = NULL;
-        TRY(work->rule->remark(&best->at, work->workers, &remark, &work->answer->arena, error));
-        if (remark != NULL) {
-            TRY(planner_reason(work->answer, result, error, "%s", remark));
-        }
-    }
-    return STATUS_OK;
-}
-
-static enum status fill_none(const struct work *work, struct planner_result *result, struct error *error)
-{
-    const char *reason = work->refused;
-    if (work->answer->interrupted) {
-        return planner_reason_stopped(work->answer, result, error);
-    }
-    for (uint32_t i = 0; i < work->count; i++) {
-        const struct oracle_result *simulated = &work->candidates[i].result;
-        double bytes = (double)simulated->peak_bytes;
-        if (simulated->verdict == ORACLE_RAN && simulated->host_fits &&
-            (!(result->smallest_budget_bytes > 0) || bytes < result->smallest_budget_bytes)) {
-            result->smallest_budget_bytes = bytes;
-        }
-        reason = simulated->verdict == ORACLE_REFUSED ? simulated->reason : reason;
-    }
-    if (result->smallest_budget_bytes > 0) {
-        return planner_reason(work->answer, result, error,
-                              "none of %u depths fits %.6g GiB; the smallest budget that would do is %.6g GiB",
-                              work->count, result->budget_bytes / GIB,
-                              planner_enough_gib(result->smallest_budget_bytes));
-    }
-    return planner_reason(work->answer, result, error, "no plan could be simulated: %s", reason);
-}
+/* ---- search ---- */
 
 static bool listen(void *context, uint32_t done, uint32_t total)
 {
-    const struct work *work = context;
+    const struct pipeline_work *work = context;
     const struct planner_progress progress = { .doing = "simulating", .done = done, .total = total };
     return work->request->progress == NULL || work->request->progress(work->request->progress_context, &progress);
 }
 
-static enum status adjust(const struct work *work, struct candidate *candidate, struct error *error)
+static enum status adjust(const struct pipeline_work *work, struct pipeline_candidate *candidate, struct error *error)
 {
     candidate->note = NULL;
     if (work->rule->adjust == NULL) {
@@ -442,10 +206,10 @@ static enum status adjust(const struct work *work, struct candidate *candidate, 
                               &work->answer->arena, error);
 }
 
-static enum status simulate(struct work *work, double budget_bytes, struct error *error)
+static enum status simulate(struct pipeline_work *work, double budget_bytes, struct error *error)
 {
-    const struct plan *plans[CASES_MAX];
-    struct oracle_result results[CASES_MAX];
+    const struct plan *plans[PIPELINE_CASES_MAX];
+    struct oracle_result results[PIPELINE_CASES_MAX];
     bool again = true;
     for (uint32_t i = 0; i < work->count; i++) {
         work->candidates[i].at.budget_bytes = budget_bytes;
@@ -457,7 +221,7 @@ static enum status simulate(struct work *work, double budget_bytes, struct error
         TRY(oracle_ask(work->oracle, plans, work->count, results, listen, work, error));
         again = false;
         for (uint32_t i = 0; i < work->count; i++) {
-            struct candidate *candidate = &work->candidates[i];
+            struct pipeline_candidate *candidate = &work->candidates[i];
             candidate->result = results[i];
             work->answer->interrupted = work->answer->interrupted || results[i].verdict == ORACLE_UNKNOWN;
             double over = (double)results[i].peak_bytes - budget_bytes;
@@ -472,35 +236,20 @@ static enum status simulate(struct work *work, double budget_bytes, struct error
     return STATUS_OK;
 }
 
-static enum status answer_budget(struct work *work, struct planner_result *result, struct error *error)
+static enum status answer_budget(struct pipeline_work *work, struct planner_result *result, struct error *error)
 {
-    uint32_t ranked[CASES_MAX];
     TRY(simulate(work, result->budget_bytes, error));
-    uint32_t count = rank_fitting(work, result->budget_bytes, ranked);
-    if (count == 0) {
-        return fill_none(work, result, error);
-    }
-    result->found = true;
-    TRY(fill_choice(work, &work->candidates[ranked[0]], &result->best, error));
-    uint32_t others = count - 1 < work->request->top ? count - 1 : work->request->top;
-    result->runners_up = arena_array(&work->answer->arena, struct planner_choice, others);
-    if (result->runners_up == NULL) {
-        return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
-    }
-    for (uint32_t i = 0; i < others; i++) {
-        TRY(fill_choice(work, &work->candidates[ranked[i + 1]], &result->runners_up[result->runner_up_count++], error));
-    }
-    return explain(work, result, ranked, count, error);
+    return pipeline_plans_answer(work, result, error);
 }
 
 enum status pipeline_plans_search(const struct planner_request *request, struct planner_answer *answer,
                                   const struct pipeline_rule *rule, struct error *error)
 {
-    struct work *work = arena_array(&answer->arena, struct work, 1);
+    struct pipeline_work *work = arena_array(&answer->arena, struct pipeline_work, 1);
     if (work == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
     }
-    *work = (struct work){ .request = request, .rule = rule, .answer = answer };
+    *work = (struct pipeline_work){ .request = request, .rule = rule, .answer = answer };
     answer->cost_model = rule->cost_model;
     enum status status = pieces_open(&work->pieces, request->scenario, error);
     if (status == STATUS_OK) {

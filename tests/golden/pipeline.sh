@@ -8,6 +8,7 @@ compare pipeline_gpipe_hop pipeline --order gpipe --stages 3 --microbatches 4 --
 compare pipeline_interleaved pipeline --order interleaved --stages 2 --microbatches 4 --virtual 2 --backward 1
 compare pipeline_json pipeline --order 1f1b --stages 2 --microbatches 3 --json
 compare pipeline_long pipeline --order 1f1b --stages 2 --microbatches 200
+compare pipeline_bad_order pipeline --order atuo --stages 2 --microbatches 2
 compare pipeline_bad_multiple pipeline --order interleaved --stages 4 --microbatches 6 --virtual 2
 compare pipeline_bad_number pipeline --order 1f1b --stages 0 --microbatches 3
 compare pipeline_bad_fraction pipeline --order 1f1b --stages 2 --microbatches 2.5
