@@ -21,7 +21,9 @@
     X(GEMM_NT_FACTOR, "nt_factor", 0.3, 3.0, "time of NT operands against NN")                                         \
     X(GEMM_FLOOR_S, "floor_s", 0.0, 1e-3, "shortest GEMM on the device, seconds")                                      \
     X(GEMM_INPUT_EXPOSED, "input_exposed", 0.0, 64.0, "memory times of the inputs that are added: packing on a host")  \
-    X(GEMM_CHIP_SHARE, "chip_share", 0.0, 4.0, "of the peak, the most that the chip as a whole reaches; 0: no limit")
+    X(GEMM_CHIP_SHARE, "chip_share", 0.0, 4.0, "of the peak, the most that the chip as a whole reaches; 0: no limit")  \
+    X(GEMM_WAVE_TRAFFIC, "wave_traffic", 0.0, 4.0,                                                                     \
+      "of what a wave of tiles multiplies, the share read anew; 0: all once")
 
 enum gemm_constant {
 #define X(name, key, least, greatest, meaning) name,

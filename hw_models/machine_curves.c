@@ -183,8 +183,9 @@ static enum status read_gemm(struct machine *machine, const struct json *model, 
         TRY(json_known_keys(&at, CONSTANT_KEYS, GEMM_CONSTANT_COUNT, error));
         for (int i = 0; i < GEMM_CONSTANT_COUNT; i++) {
             double *value = &constants->values[i];
-            /* 0: GPUs read while they multiply, and have no limit of their own as a whole */
-            bool can_stay = constants->present || i == GEMM_INPUT_EXPOSED || i == GEMM_CHIP_SHARE;
+            /* 0: GPUs read while they multiply, have no limit of their own as a whole, and caches that keep what waves share */
+            bool can_stay =
+                constants->present || i == GEMM_INPUT_EXPOSED || i == GEMM_CHIP_SHARE || i == GEMM_WAVE_TRAFFIC;
             if (can_stay) {
                 TRY(json_real_or(&at, CONSTANTS[i].key, CONSTANTS[i].least, CONSTANTS[i].most, *value, value, error));
             } else {

@@ -100,6 +100,26 @@ static void test_chip_share(void)
     EXPECT_REAL(alone(&gpu, full), full.flops / 70e12, 0.01);
 }
 
+/* 100 SMs, 50 pairs: a wave of 256 x 256 tiles down a column of 200 reads 50 strips of rows and one of columns, 51 / 50 strips a tile; of 10 x 20 tiles, 10 rows and 5 columns, 15 / 50. */
+static void test_waves_read_tall_products_again(void)
+{
+    struct machine_gpu gpu = gpu_of(IDEAL);
+    struct kernel_cost cost;
+    struct kernel tall = gemm(1, 256 * 200, 256 * 4, 512), square = gemm(3, 256 * 10, 256 * 20, 512);
+    double strip = 256.0 * 512 * 2;
+    kernel_cost(&gpu, &tall, &cost);
+    EXPECT_REAL(cost.hbm_bytes, tall.bytes_read + tall.bytes_written, 0);
+    gpu.gemm[DTYPE_FP16].values[GEMM_WAVE_TRAFFIC] = 1;
+    kernel_cost(&gpu, &tall, &cost);
+    EXPECT_REAL(cost.hbm_bytes, 800 * 51 / 50.0 * strip + tall.bytes_written, 1e-12);
+    EXPECT_REAL(cost.memory_s, cost.hbm_bytes / gpu.hbm_bytes_per_s, 1e-12);
+    kernel_cost(&gpu, &square, &cost);
+    EXPECT_REAL(cost.hbm_bytes, 3 * 200 * 15 / 50.0 * strip + square.bytes_written, 1e-12);
+    gpu.gemm[DTYPE_FP16].values[GEMM_WAVE_TRAFFIC] = 0.01; /* never less than each operand once */
+    kernel_cost(&gpu, &tall, &cost);
+    EXPECT_REAL(cost.hbm_bytes, tall.bytes_read + tall.bytes_written, 0);
+}
+
 static void test_partial_wave_is_paid(void)
 {
     double constants[GEMM_CONSTANT_COUNT];
@@ -263,6 +283,6 @@ static void test_missing_constants_are_borrowed(void)
 }
 
 TEST_MAIN(TEST(test_ideal_gemm_is_flops_over_peak), TEST(test_one_tile_uses_one_sm), TEST(test_chip_share),
-          TEST(test_partial_wave_is_paid), TEST(test_small_steps_make_small_changes),
-          TEST(test_random_kernels_are_sane), TEST(test_board_from_rest), TEST(test_streams_are_bytes_over_bandwidth),
-          TEST(test_attention), TEST(test_missing_constants_are_borrowed))
+          TEST(test_waves_read_tall_products_again), TEST(test_partial_wave_is_paid),
+          TEST(test_small_steps_make_small_changes), TEST(test_random_kernels_are_sane), TEST(test_board_from_rest),
+          TEST(test_streams_are_bytes_over_bandwidth), TEST(test_attention), TEST(test_missing_constants_are_borrowed))

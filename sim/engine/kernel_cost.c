@@ -115,6 +115,21 @@ static double without_limit(const double *constants, double share)
     return limit * pow(fmax(left, least), -1 / p);
 }
 
+/* Side of the tile that a pair of SMs computes together (Blackwell), in the order that tells what a wave reads. */
+static const double WAVE_TILE = 256;
+
+/* Bytes to and from memory. Where m is long, one wave of tiles stands in a single column or two, and the next wave reads all of the rows again. */
+static double gemm_bytes(const struct kernel *kernel, double sms, double wave_traffic)
+{
+    double once = kernel->bytes_read + kernel->bytes_written;
+    double down = fmax(1, (double)kernel->m / WAVE_TILE), across = fmax(1, (double)kernel->n / WAVE_TILE);
+    double at_once = fmin(fmax(1, sms / 2), down * across), rows = fmin(down, at_once);
+    double strip = WAVE_TILE * (double)kernel->k * (double)kernel->batch * dtype_bytes((enum dtype)kernel->dtype);
+    double inputs = (double)(kernel->m + kernel->n) / WAVE_TILE * strip;
+    double read = down * across / at_once * (rows + at_once / rows) * strip;
+    return fmax(once, once + wave_traffic * read - inputs);
+}
+
 /* `load` NULL: sustained. */
 static void gemm_cost(const struct machine_gpu *gpu, const struct kernel *kernel, const struct kernel_load *load,
                       struct kernel_cost *cost)
@@ -150,7 +165,8 @@ static void gemm_cost(const struct machine_gpu *gpu, const struct kernel *kernel
         best_s = power_sum(best_s, 2 * batch * m * n * k / (c[GEMM_CHIP_SHARE] * peak), c[GEMM_SHARPNESS]);
     }
     cost->flop_s = best_s;
-    cost->memory_s = (kernel->bytes_read + kernel->bytes_written) / gpu->hbm_bytes_per_s;
+    cost->hbm_bytes = gemm_bytes(kernel, sms, c[GEMM_WAVE_TRAFFIC]);
+    cost->memory_s = cost->hbm_bytes / gpu->hbm_bytes_per_s;
     cost->floor_s = kernel->launches * c[GEMM_FLOOR_S];
     cost->alone_s = cost->floor_s + power_sum(cost->flop_s, cost->memory_s, c[GEMM_SHARPNESS]);
     cost->tiles = best_tiles;
@@ -222,6 +238,7 @@ static void cost_of(const struct machine_gpu *gpu, const struct kernel *kernel, 
     CHECK(kernel->launches >= 1 && kernel->kernel_class < KERNEL_CLASS_COUNT && kernel->dtype < DTYPE_COUNT);
     CHECK(kernel->flops >= 0 && kernel->bytes_read >= 0 && kernel->bytes_written >= 0);
     CHECK(gpu->hbm_bytes_per_s > 0 && gpu->sm_count > 0);
+    cost->hbm_bytes = kernel->bytes_read + kernel->bytes_written;
     switch ((enum kernel_class)kernel->kernel_class) {
     case KERNEL_GEMM: gemm_cost(gpu, kernel, load, cost); break;
     case KERNEL_ATTENTION_FORWARD:
@@ -234,7 +251,6 @@ static void cost_of(const struct machine_gpu *gpu, const struct kernel *kernel, 
     case KERNEL_REDUCE: stream_cost(gpu, kernel, cost); break;
     case KERNEL_CLASS_COUNT: break;
     }
-    cost->hbm_bytes = kernel->bytes_read + kernel->bytes_written;
     cost->sm_fraction = fmin(1, cost->tiles / gpu->sm_count);
     cost->alone_s = fmax(cost->alone_s, 1e-9); /* no work at all still takes its turn */
 }

@@ -9,7 +9,8 @@
  *                  plus input_exposed * input bytes / HBM rate, times tn_factor or nt_factor
  *     arithmetic = (sustained^p + (2 batch m n k / (chip_share * peak))^p)^(1/p), with chip_share 0: sustained
  *                  The rate of an SM is such that whole waves of the largest tile reach sm_efficiency * peak under that limit: without one, sm_efficiency * peak / SMs
- *     memory     = bytes / HBM rate
+ *     memory     = bytes / HBM rate, where the inputs count at least wave_traffic * what the waves read: tiles of 256 x 256, each on two SMs, go down the columns of the output, so a
+ *                  wave of T of them covers min(T, m/256) rows and the rest of T in columns, and reads their strips of K
  *     alone      = floor_s + (arithmetic^p + memory^p)^(1/p) with p = sharpness
  *
  * Shape, flops and bytes are those of the whole record; further launches only repeat the floor. The arithmetic of products and attention

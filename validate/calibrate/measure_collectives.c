@@ -61,6 +61,7 @@ static void collective_series(struct bench_making *m, uint32_t point, uint32_t r
     uint32_t ring = pair ? bench_ring_size(m, p) : 0, buffers[BENCH_RING_MAX];
     uint32_t work = pair ? builder_work_transfer(m->builder, p->bytes, false)
                          : builder_work_collective(m->builder, m->group, p->bytes, DTYPE_FP32);
+    CHECK(pair ? ring > 0 : ring == 0);
     for (uint32_t i = 0; i < ring; i++) {
         buffers[i] = bench_lasting_buffer(m, space, p->bytes, BUFFER_BOUNDARY);
     }

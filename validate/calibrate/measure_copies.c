@@ -1,4 +1,5 @@
 /* Copies as schedules: series between the host and each device, or from one device's memory to another's. */
+#include "sim/base/check.h"
 #include "validate/calibrate/measure_schedule.h"
 
 /* One series between the host and the open rank; returns its last op. */
@@ -8,6 +9,7 @@ static uint32_t host_series(struct bench_making *m, uint32_t point, uint32_t dev
     const struct point *p = &m->points[point];
     uint32_t ring = bench_ring_size(m, p), there[BENCH_RING_MAX], here[BENCH_RING_MAX], op = SCHED_NONE;
     uint32_t work = builder_work_transfer(m->builder, p->bytes, p->pageable);
+    CHECK(ring > 0);
     for (uint32_t i = 0; i < ring; i++) { /* pinned memory is a part of the host's */
         there[i] = bench_lasting_buffer(m, device_space_index, p->bytes, BUFFER_WEIGHT);
         here[i] = bench_lasting_buffer(m, p->pageable ? m->host : m->pinned, p->bytes, BUFFER_OPTIMIZER);
@@ -58,6 +60,7 @@ static void peer_series(struct bench_making *m, uint32_t point, uint32_t queue, 
     const struct point *p = &m->points[point];
     uint32_t ring = bench_ring_size(m, p), from[BENCH_RING_MAX], to[BENCH_RING_MAX];
     uint32_t work = builder_work_transfer(m->builder, p->bytes, false);
+    CHECK(ring > 0);
     for (uint32_t i = 0; i < ring; i++) {
         from[i] = bench_lasting_buffer(m, from_space, p->bytes, BUFFER_BOUNDARY);
         to[i] = bench_lasting_buffer(m, to_space, p->bytes, BUFFER_BOUNDARY);

@@ -6,6 +6,7 @@
  * What moves: everything but
  *   boost, boost_s   only where the draft has a boost to start from, and boost_s only with loads both well below and well above it
  *   chip_share       as boost_s: what limits the whole chip and what its SMs do are one rate to points that all came before or all after the boost
+ *   wave_traffic     as boost_s: the products whose waves read much are the longest, and would take the power limit's part for theirs
  *   sm_efficiency    not where there is a boost and no load is four times as long as boost_s: nothing shows the sustained rate
  *   tile_s           held on GPUs: fits pull it to 0, where small K would cost nothing; about 400 cycles of load latency
  *   tn, nt factors   only with enough points of that layout and of the others
@@ -58,13 +59,14 @@ static const struct {
     [GEMM_FLOOR_S] = { 3e-6, 0.7, 1e-6, 1.5 },
     [GEMM_INPUT_EXPOSED] = { 0, 0, 0.5, 1.5 },
     [GEMM_CHIP_SHARE] = { 0.7, 0.3, 0, 0 },
+    [GEMM_WAVE_TRAFFIC] = { 1, 0.3, 0, 0 }, /* all of it */
 };
 
 /* What few points tell first. */
 static const enum gemm_constant ORDER[GEMM_CONSTANT_COUNT] = {
     GEMM_SM_EFFICIENCY, GEMM_FLOOR_S,        GEMM_INPUT_EXPOSED, GEMM_SPLIT_S,    GEMM_BOOST,
     GEMM_TILE_LOSS,     GEMM_OUTPUT_EXPOSED, GEMM_WAVE_SHARE,    GEMM_TILE_S,     GEMM_SHARPNESS,
-    GEMM_TN_FACTOR,     GEMM_NT_FACTOR,      GEMM_BOOST_S,       GEMM_CHIP_SHARE,
+    GEMM_TN_FACTOR,     GEMM_NT_FACTOR,      GEMM_BOOST_S,       GEMM_CHIP_SHARE, GEMM_WAVE_TRAFFIC,
 };
 
 struct gemm_key {
@@ -169,6 +171,12 @@ static void find_plateaus(struct gemms *gemms)
     }
 }
 
+/* Constants that a machine file may leave out: 0. */
+static bool can_lack(enum gemm_constant c)
+{
+    return c == GEMM_INPUT_EXPOSED || c == GEMM_CHIP_SHARE || c == GEMM_WAVE_TRAFFIC;
+}
+
 /* What the draft has, or else the usual value. */
 static double kept_value(const struct gemms *gemms, int c)
 {
@@ -181,10 +189,10 @@ static double kept_value(const struct gemms *gemms, int c)
     if (half->present && gemms->first != DTYPE_FP32 && c != GEMM_BOOST && c != GEMM_BOOST_S) {
         return half->values[c]; /* of the same tensor cores */
     }
-    return c == GEMM_BOOST                                                        ? 1
-           : c == GEMM_BOOST_S || c == GEMM_INPUT_EXPOSED || c == GEMM_CHIP_SHARE ? 0
-           : fitter->on_host                                                      ? PRIORS[c].host_usual
-                                                                                  : PRIORS[c].usual;
+    return c == GEMM_BOOST                                        ? 1
+           : can_lack((enum gemm_constant)c) || c == GEMM_BOOST_S ? 0
+           : fitter->on_host                                      ? PRIORS[c].host_usual
+                                                                  : PRIORS[c].usual;
 }
 
 struct gemm_range {
@@ -203,6 +211,7 @@ static bool may_move(const struct gemms *gemms, int c, const struct gemm_range *
     case GEMM_BOOST: return boosted;
     case GEMM_BOOST_S:
     case GEMM_CHIP_SHARE:
+    case GEMM_WAVE_TRAFFIC:
         return boosted && range->greatest_load_s > LONG_LOAD * boost_s && range->least_load_s * LONG_LOAD < boost_s;
     case GEMM_TILE_S:
     case GEMM_INPUT_EXPOSED: return gemms->fitter->on_host;
@@ -305,7 +314,7 @@ static void settle(struct gemms *gemms)
             constants->values[c] = from->value;
             if (!from->held) {
                 fit_settle(fitter, path, from->value, from->standard_error, &gemms->set);
-            } else if ((c == GEMM_INPUT_EXPOSED || c == GEMM_CHIP_SHARE) && !fitter->on_host) {
+            } else if (can_lack((enum gemm_constant)c) && !fitter->on_host) {
                 continue; /* where there is none, none is told */
             } else if (!draft_has(fitter->draft, path) || fitter->on_host) {
                 draft_number(fitter->draft, path, from->value, 0, "usual value: the points do not tell it", true);
