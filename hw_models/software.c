@@ -82,6 +82,7 @@ static const struct field FIELDS[] = {
     REAL("memory", "workspace_MiB", workspace_bytes, 1e7, MIB),
     BOOL("memory", "nccl_buffers", nccl_buffers),
     BOOL("memory", "runtime_memory", runtime_memory),
+    BOOL("memory", "gradients_as_made", gradients_as_made),
 };
 enum { FIELDS_ALL = sizeof FIELDS / sizeof FIELDS[0] };
 

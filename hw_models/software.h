@@ -93,6 +93,8 @@ struct software {
     double workspace_bytes; /* framework scratch beside the machine's BLAS workspace */
     bool nccl_buffers;      /* charge communicator buffers */
     bool runtime_memory;    /* charge the machine's context and BLAS workspace; false only for `ideal` */
+    /* ZeRO-2, 3: a rank's shard of a gradient is made by the reduction and gone after the update (FSDP with zero_grad(set_to_none)); false: shards stay all step, and are cleared in place */
+    bool gradients_as_made;
     struct software_source sources[SOFTWARE_SOURCES_MAX];
     uint32_t source_count;
 };

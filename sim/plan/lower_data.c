@@ -200,6 +200,18 @@ static void release_bucket_gradients(struct lowering *l, const struct bucket *bu
     }
 }
 
+/* The op before is the first to reduce them: their shards begin with it. */
+static void make_gradients(struct lowering *l, const struct bucket *bucket)
+{
+    for (uint32_t i = 0; i < bucket->layer_count; i++) {
+        struct lower_layer *layer = &l->rank->layers[bucket->layers[i]];
+        if (layer->gradient_life == GRADIENT_TO_COME && layer->gradient != SCHED_NONE) {
+            builder_acquire(l->builder, layer->gradient);
+            layer->gradient_life = GRADIENT_MADE;
+        }
+    }
+}
+
 /* The layer's last reduction over the data-parallel group is `op`. A tied embedding's gradient is final only when both copies are summed: lowering_end_step tells. Asynchronous orders sum them behind
  * the update (lowering_update). */
 static void gradient_reduced(struct lowering *l, const struct lower_layer *layer, uint32_t op)
@@ -232,6 +244,7 @@ void lowering_flush_bucket(struct lowering *l, struct bucket *bucket)
         lowering_collective(l, scatter ? OP_REDUCE_SCATTER : OP_ALL_REDUCE, rank->data_queue, own->data,
                             own->data_present, bucket->bytes, request->software->gradient_dtype, PHASE_DATA_COMM);
     builder_depends(l->builder, after);
+    make_gradients(l, bucket);
     rank->last_data = op;
     if (staged) {
         rank->reduce_stage = stage;

@@ -199,6 +199,18 @@ static double scratch_bytes(const struct screen *s, const struct point *p, int64
     return most;
 }
 
+/* Shards of gradients that the first reduction makes are not there when the stage is fullest before any: certain are those of blocks that an earlier micro-batch has reduced. */
+static double absent_gradients(const struct screen *s, const struct point *p, int64_t stage,
+                               const struct in_flight *flight)
+{
+    const struct software *software = &s->scenario->software;
+    bool made = software->gradients_as_made && p->data.count > 1 && p->at->zero_stage >= 2;
+    bool again = p->at->virtual_stages == 1 && p->micro_batches > flight->pairs && !p->gathers_once;
+    double parameters = screen_stage_parameters(p, stage);
+    parameters -= again ? screen_block_parameters(p, stage) : 0;
+    return made ? parameters * software->gradient_bytes / p->data.count : 0;
+}
+
 enum status screen_stage_memory(struct screen *s, const struct point *p, int64_t stage, double *least, double *peak,
                                 struct error *error)
 {
@@ -220,8 +232,8 @@ enum status screen_stage_memory(struct screen *s, const struct point *p, int64_t
     double largest = largest_parameters(p, stage), others = screen_block_parameters(p, stage) - layer->parameters;
     double held = held_bytes(s, p, stage, &flight);
     double each_parameter = (zero >= 2 ? gradient : 0) + (zero >= 3 ? software->gathered_bytes : 0);
-    *least = states + runtime + held + scratch_bytes(s, p, stage, each_parameter);
-    *peak = *least;
+    *peak = states + runtime + held + scratch_bytes(s, p, stage, each_parameter);
+    *least = fmax(states + runtime, *peak - absent_gradients(s, p, stage, &flight));
     if (zero >= 3) {
         *peak += p->gathers_once ? others * (software->gathered_bytes + gradient)
                                  : largest * software->gathered_bytes * software->prefetch_layers;
