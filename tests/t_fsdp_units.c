@@ -102,4 +102,46 @@ static void test_other_gradients_stay(void)
     }
 }
 
-TEST_MAIN(TEST(test_shards_are_made_by_the_reduction), TEST(test_other_gradients_stay))
+/* ---- units of FSDP1: the fullest instant by hand ---- */
+
+/* h 512, 4 h, 128 tokens of 8 heads. Layer: 12 h^2 + 13 h; embedding: 1000 words, 128 positions; head: its own table, the norm. */
+static const double LAYER = 12.0 * 512 * 512 + 13.0 * 512, EMBEDDING = (1000.0 + 128) * 512,
+                    HEAD_UNIT = 1000.0 * 512 + 2 * 512, ROWS = 128.0 * 512;
+/* Saved of a layer: 2 (input) + 2 (its norm's output) + 6 (queries, keys, values) + 2 (context) + 2 + 2 (the other norm) + 8 + 8 (around GELU) bytes a value, and 4 a row and head of statistics. */
+static const double SAVED = 32 * ROWS + 4.0 * 128 * 8;
+
+static double units_peak(int gpus, int micro_batches, bool full)
+{
+    struct run run;
+    run_format(&run,
+               "{\"schema\":\"memwall.scenario/1\",\"name\":\"units\",\"model\":" MODEL
+               ",\"machine\":\"dgx-a100-80gb\",\"gpus\":%d,\"software\":{\"base\":\"megatron-flash\","
+               "\"numbers\":{\"vocab_multiple\":0},\"bytes_per_parameter\":{\"weight\":4,\"gathered\":2,\"gradient\":4,"
+               "\"reduce\":2,\"master\":0,\"moments\":8},\"communication\":{\"flat_units\":true,\"bucket_MB\":0},"
+               "\"memory\":{\"gradients_as_made\":true,\"nccl_buffers\":false,\"runtime_memory\":false}},"
+               "\"training\":{\"global_batch\":%d,\"precision\":\"bf16\"},\"parallel\":{\"data\":%d,\"zero_stage\":3},"
+               "\"recompute\":\"%s\"}",
+               gpus, gpus * micro_batches, gpus, full ? "full" : "none");
+    double peak = (double)peak_of(&run, 0);
+    run_free(&run);
+    return peak;
+}
+
+/* The end of the last layer's backward is the fullest instant: between steps 12 bytes a parameter over two devices; the shards of gradients that are there, 4; its weights and those of the layer
+ * before, gathered ahead, 2 each; its gradients one by one and joined, 2 each; what the layer before saved, and the gradient that leaves it (a checkpoint: its input and output, and the gradients of both). */
+static void test_peak_of_two_layers(void)
+{
+    double all = 2 * LAYER + EMBEDDING + HEAD_UNIT, unit = 2 * (4 * LAYER), rest = 12 * all / 2;
+    double head = 4 * HEAD_UNIT / 2, boundary = 2 * ROWS;
+    EXPECT_REAL(units_peak(2, 1, false), rest + head + unit + SAVED + boundary, 0);
+    /* Repeated: the first layer's end, where the embedding comes ahead and the last layer's shard is as large as the weights that did. */
+    EXPECT_REAL(units_peak(2, 1, true), rest + head + unit + 2 * EMBEDDING + 4 * boundary, 0);
+    /* From the second micro-batch on all shards are there. */
+    EXPECT_REAL(units_peak(2, 3, false), rest + 4 * all / 2 + unit + SAVED + boundary, 0);
+    EXPECT_REAL(units_peak(2, 2, true), rest + 4 * all / 2 + unit + boundary + 4 * boundary, 0);
+    /* Alone: whole states and gradients, weights cast for the pass, nothing ahead: the first layer's end, when the last one's gradient is there. */
+    EXPECT_REAL(units_peak(1, 1, false), 12 * all + 4 * (HEAD_UNIT + LAYER) + 6 * LAYER + boundary, 0);
+    EXPECT_REAL(units_peak(1, 2, true), 12 * all + 4 * all + 6 * LAYER + boundary + 4 * boundary, 0);
+}
+
+TEST_MAIN(TEST(test_shards_are_made_by_the_reduction), TEST(test_other_gradients_stay), TEST(test_peak_of_two_layers))

@@ -39,7 +39,7 @@ struct lower_request {
  * verify. */
 enum status lower_schedule(const struct lower_request *request, struct schedule *schedule, struct error *error);
 
-/* Whether shards of gradients are made by the reduction and gone after the update (software.memory.gradients_as_made): where such a layer has one. Else they stay all step long: orders without a flush
+/* Whether shards of gradients are made by the reduction and gone after the update (software.memory.gradients_as_made): where such a layer has one, or is a unit of its own (flat_units). Else they stay all step long: orders without a flush
  * update while later micro-batches run, and a policy may place them. */
 bool lower_makes_gradients(const struct software *software, const struct memory_policy *policy,
                            const struct pipeline_order *order, uint32_t zero_stage, double replicas);

@@ -241,8 +241,8 @@ static uint32_t place_buffer(struct lowering *l, const struct lower_layer *layer
 bool lower_makes_gradients(const struct software *software, const struct memory_policy *policy,
                            const struct pipeline_order *order, uint32_t zero_stage, double replicas)
 {
-    return software->gradients_as_made && zero_stage >= 2 && replicas > 1 && policy->place == NULL &&
-           !policy->owns_model_data && !order->asynchronous;
+    return software->gradients_as_made && zero_stage >= 2 && (replicas > 1 || software->flat_units) &&
+           policy->place == NULL && !policy->owns_model_data && !order->asynchronous;
 }
 
 /* Older versions of the weights, with which micro-batches in flight went forward (PipeDream). A stage always keeps as many. */
@@ -299,6 +299,19 @@ static void runtime_buffer(struct lowering *l, const struct rank_state *rank)
     if (bytes > 0) {
         lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_RUNTIME, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END,
                      "context, communicators, workspaces");
+    }
+}
+
+/* The modules' one buffer (software.memory.module_buffer). */
+static void module_buffer(struct lowering *l, const struct rank_state *rank)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < rank->layer_count; i++) {
+        bytes = fmax(bytes, rank->layers[i].graph->module_buffer_bytes);
+    }
+    if (bytes > 0) {
+        lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_WORKSPACE, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END,
+                     "modules' buffer");
     }
 }
 
@@ -391,6 +404,8 @@ enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, u
     *rank = (struct rank_state){ .stage = stage, .d = d, .c = c, .t = t, .device = lowering_gpu(l, stage, d, c, t) };
     rank->last_compute = SCHED_NONE;
     rank->last_data = SCHED_NONE;
+    rank->small_tables = SCHED_NONE;
+    rank->ahead_layer = rank->ahead_weights = rank->ahead_op = SCHED_NONE;
     rank->last_send = SCHED_NONE;
     rank->exchanged = SCHED_NONE;
     rank->lone_send = SCHED_NONE;
@@ -457,6 +472,7 @@ enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, u
     }
     TRY(ask_recompute(l, rank));
     bucket_buffer(l, rank);
+    module_buffer(l, rank);
     runtime_buffer(l, rank);
     return l->status;
 }
