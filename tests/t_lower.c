@@ -241,8 +241,9 @@ static int random_scenario(uint64_t *random, char *text, size_t size)
     static const char *const orders[] = { "1f1b", "gpipe", "dapple-pb", "interleaved" };
     static const char *const details[] = { "op", "layer", "stage" };
     static const char *const modes[] = { "none", "selective", "full" };
-    static const char *const stacks[] = { "megatron",   "megatron-flash",     "deepspeed", "pytorch-eager",
-                                          "torchtitan", "torchtitan-compile", "ideal",     "megatron-core" };
+    static const char *const stacks[] = { "megatron",      "megatron-flash", "deepspeed",
+                                          "pytorch-eager", "torchtitan",     "torchtitan-compile",
+                                          "ideal",         "megatron-core",  "galvatron" };
     static const int degrees[] = { 1, 2, 4 };
     int model = pick(random, 4), tensor = degrees[pick(random, 3)], pipeline = degrees[pick(random, 3)];
     int data = degrees[pick(random, 3)], order = pick(random, 4), micro_batch = 1 + pick(random, 2);
@@ -262,7 +263,7 @@ static int random_scenario(uint64_t *random, char *text, size_t size)
              "\"nodes\":%d,\"gpus\":%d,\"software\":\"%s\",\"training\":{\"micro_batch\":%d,\"global_batch\":%d},"
              "\"parallel\":{\"tensor\":%d,\"sequence_parallel\":%s,\"pipeline\":%d,\"data\":%d,\"zero_stage\":%d,"
              "\"pipeline_order\":\"%s\",\"virtual_stages\":%d},\"recompute\":%s,\"detail\":\"%s\"",
-             models[model], (gpus + 7) / 8, gpus, stacks[pick(random, 8)], micro_batch,
+             models[model], (gpus + 7) / 8, gpus, stacks[pick(random, 9)], micro_batch,
              micro_batch * micro_batches * data, tensor, model != 3 && pick(random, 2) ? "true" : "false", pipeline,
              data, pick(random, 4), orders[order], virtual_stages, recompute, details[pick(random, 3)]);
     return gpus;

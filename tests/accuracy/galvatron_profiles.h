@@ -37,9 +37,6 @@ struct profile_code {
 #define MEGATRON_2024                                                                                                  \
     "{\"base\":\"megatron-flash\",\"kernels\":{\"loss\":\"half\",\"qkv_copied\":true,\"context_copied\":true},"        \
     "\"memory\":{\"module_buffer\":true,\"module_buffer_alone\":true}}"
-#define MEGATRON_2025                                                                                                  \
-    "{\"base\":\"megatron-flash\",\"kernels\":{\"loss\":\"half_copied\",\"qkv_copied\":true,\"context_copied\":true}," \
-    "\"memory\":{\"module_buffer\":true}}"
 #define PRIMITIVES(loss)                                                                                               \
     "{\"base\":\"pytorch-eager\",\"kernels\":{\"loss\":\"" loss "\",\"context_copied\":true,\"norm_fp32\":true},"      \
     "\"memory\":{\"module_buffer\":true,\"module_buffer_alone\":true}}"
@@ -58,7 +55,7 @@ static const struct profile_code LLAMA_OCT_2024 = {
     .software = PRIMITIVES("jit"), .megatron = true, .tables_apart = true, .fp32_logits = true
 };
 static const struct profile_code FROM_2025 = {
-    .software = MEGATRON_2025, .megatron = true, .tables_apart = true, .logits_twice = true
+    .software = "{\"base\":\"galvatron\"}", .megatron = true, .tables_apart = true, .logits_twice = true
 };
 static const struct profile_code T5_2025 = { .software = FLASH, .megatron = true };
 static const struct profile_code BERT_VIT = { .software = UNFUSED, .megatron = true, .tables_apart = true };
