@@ -1,4 +1,5 @@
 /* Units of FSDP: when shards of gradients come and go, and what a step of two layers holds at its fullest, by hand. */
+#include "sim/model/layer.h"
 #include "tests/lower_run.h"
 
 /* Two devices, two layers, no table of positions worth mentioning. */
@@ -144,4 +145,139 @@ static void test_peak_of_two_layers(void)
     EXPECT_REAL(units_peak(1, 2, true), 12 * all + 4 * all + 6 * LAYER + boundary + 4 * boundary, 0);
 }
 
-TEST_MAIN(TEST(test_shards_are_made_by_the_reduction), TEST(test_other_gradients_stay), TEST(test_peak_of_two_layers))
+/* ---- the layer graph's part ---- */
+
+static struct layer_shape shape_of(const struct model *model, int64_t batch, int64_t sequence, int64_t tensor)
+{
+    return (struct layer_shape){ .micro_batch = batch,
+                                 .sequence = sequence,
+                                 .tensor = tensor,
+                                 .sequence_parallel = tensor > 1,
+                                 .context = 1,
+                                 .dtype = DTYPE_BF16,
+                                 .padded_vocab = model_padded_vocab(model, tensor, 0),
+                                 .flash_attention = true,
+                                 .fused_kernels = true,
+                                 .loss = LOSS_HALF,
+                                 .gradient_bytes = 4 };
+}
+
+static struct layer_graph graph_of(const struct model *model, enum layer_kind kind, const struct layer_shape *shape,
+                                   struct arena *arena)
+{
+    struct layer_graph graph;
+    struct error error = { 0 };
+    EXPECT_INT(layer_graph_build(&graph, model, kind, shape, arena, &error), STATUS_OK);
+    return graph;
+}
+
+static struct model library(const char *name)
+{
+    struct model model = { 0 };
+    EXPECT(model_library_find(name, &model));
+    return model;
+}
+
+/* Where weights are large the fullest op of a backward is the last weight gradient: 2 bytes a weight of the four products; 6 + 2 + 2 bytes a value of gradients (of the three, of their input, of what
+ * goes round); all that was saved is gone but the layer's input and the first norm's output, 4 bytes a value. Saved tensors of many tokens weigh more than gradients: then the flow stays below
+ * short-lived tensors and gradients counted apart. */
+static void test_backward_flow(void)
+{
+    struct arena arena = { 0 };
+    struct model m = library("llama-3-8b");
+    double h = 4096, f = 14336, key = 1024, tokens = 128;
+    struct layer_shape shape = shape_of(&m, 1, 128, 1);
+    shape.qkv_copied = true;
+    struct layer_graph graph = graph_of(&m, LAYER_TRANSFORMER, &shape, &arena);
+    double products = h * (h + 2 * key) + h * h + 3 * h * f;
+    double gradients = tokens * (2 * (h + 2 * key) + 2 * h + 2 * h);
+    EXPECT_REAL(graph.backward_flow_bytes, 2 * products + gradients - (graph.saved_bytes_none - 4 * tokens * h), 0);
+    shape.sequence = 8192;
+    graph = graph_of(&m, LAYER_TRANSFORMER, &shape, &arena);
+    EXPECT(graph.backward_flow_bytes < graph.backward_transient_bytes + 2 * products);
+    EXPECT(graph.backward_flow_bytes > 0);
+    arena_free(&arena);
+}
+
+/* Bytes a value that the habits of modules add, of 2 x 128 tokens; h 4096, f 14336. */
+static void test_habits(void)
+{
+    struct arena arena = { 0 };
+    struct model m = library("llama-3-8b");
+    double tokens = 2 * 128, h = 4096, f = 14336, key = 1024, logits = 2 * tokens * (double)m.vocab;
+    struct layer_shape shape = shape_of(&m, 2, 128, 1);
+    double plain = graph_of(&m, LAYER_TRANSFORMER, &shape, &arena).saved_bytes_none;
+    shape.qkv_copied = true; /* no unrotated queries and keys */
+    EXPECT_REAL(graph_of(&m, LAYER_TRANSFORMER, &shape, &arena).saved_bytes_none, plain - 2 * tokens * (h + key), 0);
+    shape.context_copied = true; /* the context twice */
+    plain += 2 * tokens * (h - h - key);
+    EXPECT_REAL(graph_of(&m, LAYER_TRANSFORMER, &shape, &arena).saved_bytes_none, plain, 0);
+    shape.gate_apart = true; /* silu(gate) */
+    plain += 2 * tokens * f;
+    EXPECT_REAL(graph_of(&m, LAYER_TRANSFORMER, &shape, &arena).saved_bytes_none, plain, 0);
+    shape.norm_fp32 = true; /* fused norms are not of primitives */
+    EXPECT_REAL(graph_of(&m, LAYER_TRANSFORMER, &shape, &arena).saved_bytes_none, plain, 0);
+    shape.fused_kernels = shape.norm_fp32 = false;
+    plain = graph_of(&m, LAYER_TRANSFORMER, &shape, &arena).saved_bytes_none;
+    shape.norm_fp32 = true; /* two norms: the normalised rows in fp32, 4 more */
+    EXPECT_REAL(graph_of(&m, LAYER_TRANSFORMER, &shape, &arena).saved_bytes_none, plain + 2 * 4 * tokens * h, 0);
+    shape.fused_kernels = true;
+    double once = graph_of(&m, LAYER_HEAD, &shape, &arena).forward_transient_bytes;
+    shape.loss = LOSS_HALF_COPIED;
+    EXPECT_REAL(graph_of(&m, LAYER_HEAD, &shape, &arena).forward_transient_bytes, once + logits, 0);
+    shape.micro_batch = 1;
+    double one = graph_of(&m, LAYER_TRANSFORMER, &shape, &arena).saved_bytes_none;
+    shape.context_copied = false; /* one sample: both orders are the same */
+    EXPECT_REAL(graph_of(&m, LAYER_TRANSFORMER, &shape, &arena).saved_bytes_none, one, 0);
+    arena_free(&arena);
+}
+
+/* Gathered inputs lie in the modules' buffer, 2 bytes a value of the whole sequence, and are short-lived no more; so does the addend of unfused scores. */
+static void test_module_buffer(void)
+{
+    struct arena arena = { 0 };
+    struct model m = library("gpt3-175b");
+    double whole = 2.0 * 2048 * 12288, scores = 2.0 * 96 / 8 * 2048 * 2048;
+    struct layer_shape shape = shape_of(&m, 1, 2048, 8);
+    const struct layer_graph without = graph_of(&m, LAYER_TRANSFORMER, &shape, &arena);
+    shape.module_buffer = true;
+    struct layer_graph graph = graph_of(&m, LAYER_TRANSFORMER, &shape, &arena);
+    EXPECT_REAL(without.module_buffer_bytes, 0, 0);
+    EXPECT_REAL(graph.module_buffer_bytes, whole, 0);
+    EXPECT(graph.backward_transient_bytes < without.backward_transient_bytes);
+    shape.flash_attention = false;
+    EXPECT_REAL(graph_of(&m, LAYER_TRANSFORMER, &shape, &arena).module_buffer_bytes, scores, 0);
+    shape = shape_of(&m, 1, 2048, 1);
+    shape.module_buffer = shape.sequence_parallel = true;
+    EXPECT_REAL(graph_of(&m, LAYER_TRANSFORMER, &shape, &arena).module_buffer_bytes, 0, 0);
+    shape.module_buffer_alone = true;
+    EXPECT_REAL(graph_of(&m, LAYER_TRANSFORMER, &shape, &arena).module_buffer_bytes, whole, 0);
+    arena_free(&arena);
+    /* In a step: one for all layers, all step long. */
+    struct run run;
+    run_format(&run, HEAD "\"software\":\"galvatron\",\"training\":{\"global_batch\":2,\"precision\":\"bf16\"},"
+                          "\"parallel\":{\"tensor\":2,\"sequence_parallel\":true}}");
+    uint32_t found = 0;
+    for (uint32_t b = 0; b < run.schedule.buffer_count; b++) {
+        const struct sched_buffer *buffer = &run.schedule.buffers[b];
+        if (strcmp(sched_label(&run.schedule, buffer->label), "modules' buffer") == 0) {
+            EXPECT_REAL((double)buffer->bytes, 2 * ROWS, 0);
+            EXPECT_INT(buffer->flags, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END);
+            found++;
+        }
+    }
+    EXPECT_INT(found, 1);
+    run_free(&run);
+}
+
+static void test_refusals(void)
+{
+    struct run run;
+    run_scenario(&run, HEAD "\"software\":{\"base\":\"torchtitan\",\"communication\":{\"flat_units\":true}}}");
+    EXPECT_INT(run.status, STATUS_BAD_INPUT);
+    EXPECT(strstr(run.error.message, "FSDP2") != NULL);
+    run_free(&run);
+}
+
+TEST_MAIN(TEST(test_shards_are_made_by_the_reduction), TEST(test_other_gradients_stay), TEST(test_peak_of_two_layers),
+          TEST(test_backward_flow), TEST(test_habits), TEST(test_module_buffer), TEST(test_refusals))
