@@ -58,6 +58,10 @@ static const struct field FIELDS[] = {
     BOOL("kernels", "flash_attention", flash_attention),
     { "kernels", "fp32_softmax", FIELD_BOOL, true, AT(fp32_softmax), 0.0, 1.0, 1.0 },
     BOOL("kernels", "selective_ops", selective_ops),
+    BOOL("kernels", "qkv_copied", qkv_copied),
+    BOOL("kernels", "context_copied", context_copied),
+    BOOL("kernels", "gate_apart", gate_apart),
+    BOOL("kernels", "norm_fp32", norm_fp32),
     { "kernels", "loss", FIELD_LOSS, false, AT(loss), 0.0, 0.0, 1.0 },
     BOOL("kernels", "fused_optimizer", fused_optimizer),
     COUNT("kernels", "optimizer_launches", optimizer_launches, 1e6),
@@ -79,11 +83,17 @@ static const struct field FIELDS[] = {
     COUNT("communication", "prefetch_layers", prefetch_layers, 1e4),
     BOOL("communication", "staged_collectives", staged_collectives),
     BOOL("communication", "keeps_gathered", keeps_gathered),
+    BOOL("communication", "flat_units", flat_units),
+    BOOL("communication", "norm_unit", norm_unit),
+    BOOL("communication", "table_units", table_units),
     { "memory", "allocator", FIELD_ALLOCATOR, false, AT(allocator), 0.0, 0.0, 1.0 },
     REAL("memory", "context_MiB", context_bytes, 1e7, MIB),
     REAL("memory", "workspace_MiB", workspace_bytes, 1e7, MIB),
     BOOL("memory", "nccl_buffers", nccl_buffers),
     BOOL("memory", "runtime_memory", runtime_memory),
+    BOOL("memory", "gradients_as_made", gradients_as_made),
+    BOOL("memory", "module_buffer", module_buffer),
+    BOOL("memory", "module_buffer_alone", module_buffer_alone),
     { "storage", "queue_depth", FIELD_COUNT, true, AT(storage_queue_depth), 0.0, 1e6, 1.0 },
     { "storage", "block_KiB", FIELD_REAL, true, AT(storage_block_bytes), 1.0, 1e7, 1024.0 },
 };
@@ -351,6 +361,10 @@ static enum status check_numbers(const struct software *software, const struct j
     }
     if (!(software->weight_bytes > 0.0) || !(software->gathered_bytes > 0.0)) {
         return json_error(root, error, "bytes_per_parameter.weight and .gathered must be above 0");
+    }
+    if (software->flat_units && (software->staged_collectives || software->keeps_gathered)) {
+        return json_error(root, error,
+                          "communication.flat_units (FSDP1) excludes staged_collectives and keeps_gathered (FSDP2)");
     }
     if (software->fused_optimizer && software->optimizer_launches == 0 && software->runtime_memory) {
         return json_error(root, error, "kernels.optimizer_launches must be at least 1");

@@ -53,8 +53,15 @@ struct software {
     bool flash_attention; /* attention as one kernel that keeps no scores */
     bool
         fp32_softmax; /* where neither holds: scores are fp32 from the mask to the product with the values (autocast) */
-    bool selective_ops;  /* selective recomputation keeps chosen outputs (torchtitan), not all but the attention core */
-    enum loss_kind loss; /* how the cross entropy is computed (sim/ir/kernel.h) */
+    bool selective_ops; /* selective recomputation keeps chosen outputs (torchtitan), not all but the attention core */
+    bool
+        qkv_copied; /* attention is handed copies of queries, keys and values: no unrotated ones live on in the product */
+    bool
+        context_copied; /* fused attention's output is kept twice with more than one sample: batch first, and sequence first for the projection (Megatron's modules) */
+    bool gate_apart;    /* SwiGLU as two kernels, its middle kept, where all else is fused */
+    bool
+        norm_fp32; /* RMSNorm of primitives keeps the normalised rows in fp32, too (megatron.model.rms_norm): 12 bytes a value */
+    enum loss_kind loss;         /* how the cross entropy is computed (sim/ir/kernel.h) */
     bool fused_optimizer;        /* one multi-tensor launch per optimizer_launches, not per tensor */
     uint32_t optimizer_launches; /* kernels of one optimizer step; per parameter tensor when not fused */
     /* numbers: what mixed-precision training keeps, in bytes per parameter (before ZeRO divides them):
@@ -89,12 +96,25 @@ struct software {
     /* ZeRO-3, as torchtitan sets FSDP2 up: what the next pass would gather again at once stays gathered: embedding and head (one root group) and the last layer,
      * with pipeline stages every layer. Whole gradients of the root group, with pipeline stages of all, are reduced once, after the last backward. */
     bool keeps_gathered;
+    /* ZeRO-3 (gradients: and 2), as FSDP1: a layer is a unit with one flat parameter, of which autograd makes gradients of gathered_bytes one by one while saved tensors go; at the end of the unit's
+     * backward they are joined into a flat gradient of as many bytes, beside the weights, which go then; the reduction reads the flat one. A unit is never gathered twice at once. In a group of one
+     * weights are cast to gathered_bytes for each pass and dropped after it, and the flat gradient is cast to gradient_dtype. */
+    bool flat_units;
+    bool
+        norm_unit; /* flat_units: the norm before the head is a unit of its own: what the head's backward gathers ahead, and nothing to speak of */
+    bool
+        table_units; /* flat_units: the word table of an embedding is a unit of its own, which the backward of the first layer does not gather ahead, but the other tables */
     /* memory */
     enum software_allocator allocator;
     double context_bytes;   /* added to the machine's own context line */
     double workspace_bytes; /* framework scratch beside the machine's BLAS workspace */
     bool nccl_buffers;      /* charge communicator buffers */
     bool runtime_memory;    /* charge the machine's context and BLAS workspace; false only for `ideal` */
+    /* ZeRO-2, 3: a rank's shard of a gradient is made by the reduction and gone after the update (FSDP with zero_grad(set_to_none)); false: shards stay all step, and are cleared in place */
+    bool gradients_as_made;
+    /* Megatron's global memory buffer: one that stays from step to step, as large as the most of: the inputs that sequence parallelism gathers for a column-parallel product (which else are short-lived),
+     * and the addend of unfused attention's scores. `alone`: inputs are copied there in groups of one, too. */
+    bool module_buffer, module_buffer_alone;
     /* storage */
     uint32_t
         storage_queue_depth; /* requests to drives that a rank keeps in flight (sim/engine/cost_route.c); 0: as many as it takes */

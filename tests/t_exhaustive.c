@@ -185,6 +185,11 @@ static void test_least_bytes_is_a_lower_bound(void)
         printf("  %s\n", stacks[i]);
         compare(SMALL, sets, 1, 3);
     }
+    const char *const units[] = { "software=megatron-flash", "software.communication.flat_units=true",
+                                  "software.memory.gradients_as_made=true", "software.memory.module_buffer=true",
+                                  "software.bytes_per_parameter.weight=4" };
+    printf("  units of FSDP1\n");
+    compare(SMALL, units, 5, 3);
     const char *const uneven[] = { "model.layers=13", "gpus=6" };
     compare(SMALL, uneven, 2, 3);
 }

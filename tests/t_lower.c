@@ -54,7 +54,8 @@ static void test_bytes_per_parameter(void)
     static const struct {
         const char *software;
         double weight, gradient, optimizer;
-    } rows[] = { { "megatron", 2, 4, 12 }, { "deepspeed", 2, 2, 12 }, { "torchtitan", 4, 4, 8 } };
+        bool made; /* shards of gradients: not there when a step begins */
+    } rows[] = { { "megatron", 2, 4, 12, false }, { "deepspeed", 2, 2, 12, false }, { "torchtitan", 4, 4, 8, true } };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         for (int zero = 0; zero <= 3; zero++) {
             struct run run;
@@ -62,8 +63,8 @@ static void test_bytes_per_parameter(void)
                        HEAD "\"software\":\"%s\",\"gpus\":4,\"training\":{\"global_batch\":8},\"parallel\":{"
                             "\"data\":4,\"zero_stage\":%d}}",
                        rows[i].software, zero);
-            double each = rows[i].weight / (zero >= 3 ? 4 : 1) + rows[i].gradient / (zero >= 2 ? 4 : 1) +
-                          rows[i].optimizer / (zero >= 1 ? 4 : 1);
+            double gradient = zero >= 2 && rows[i].made ? 0 : rows[i].gradient / (zero >= 2 ? 4 : 1);
+            double each = rows[i].weight / (zero >= 3 ? 4 : 1) + gradient + rows[i].optimizer / (zero >= 1 ? 4 : 1);
             EXPECT_REAL(state_of(&run, 0), each * PARAMETERS, 0);
             run_free(&run);
         }
@@ -240,8 +241,9 @@ static int random_scenario(uint64_t *random, char *text, size_t size)
     static const char *const orders[] = { "1f1b", "gpipe", "dapple-pb", "interleaved" };
     static const char *const details[] = { "op", "layer", "stage" };
     static const char *const modes[] = { "none", "selective", "full" };
-    static const char *const stacks[] = { "megatron",   "megatron-flash",     "deepspeed", "pytorch-eager",
-                                          "torchtitan", "torchtitan-compile", "ideal",     "megatron-core" };
+    static const char *const stacks[] = { "megatron",      "megatron-flash", "deepspeed",
+                                          "pytorch-eager", "torchtitan",     "torchtitan-compile",
+                                          "ideal",         "megatron-core",  "galvatron" };
     static const int degrees[] = { 1, 2, 4 };
     int model = pick(random, 4), tensor = degrees[pick(random, 3)], pipeline = degrees[pick(random, 3)];
     int data = degrees[pick(random, 3)], order = pick(random, 4), micro_batch = 1 + pick(random, 2);
@@ -261,7 +263,7 @@ static int random_scenario(uint64_t *random, char *text, size_t size)
              "\"nodes\":%d,\"gpus\":%d,\"software\":\"%s\",\"training\":{\"micro_batch\":%d,\"global_batch\":%d},"
              "\"parallel\":{\"tensor\":%d,\"sequence_parallel\":%s,\"pipeline\":%d,\"data\":%d,\"zero_stage\":%d,"
              "\"pipeline_order\":\"%s\",\"virtual_stages\":%d},\"recompute\":%s,\"detail\":\"%s\"",
-             models[model], (gpus + 7) / 8, gpus, stacks[pick(random, 8)], micro_batch,
+             models[model], (gpus + 7) / 8, gpus, stacks[pick(random, 9)], micro_batch,
              micro_batch * micro_batches * data, tensor, model != 3 && pick(random, 2) ? "true" : "false", pipeline,
              data, pick(random, 4), orders[order], virtual_stages, recompute, details[pick(random, 3)]);
     return gpus;

@@ -419,8 +419,9 @@ static int random_scenario(uint64_t *random, char *text, size_t size)
     };
     static const char *const orders[] = { "1f1b", "gpipe", "dapple-pb", "interleaved", "zb-h1", "zb-v" };
     static const char *const details[] = { "op", "layer", "stage" };
-    static const char *const stacks[] = { "megatron",   "megatron-flash",     "deepspeed", "pytorch-eager",
-                                          "torchtitan", "torchtitan-compile", "ideal",     "megatron-core" };
+    static const char *const stacks[] = { "megatron",      "megatron-flash", "deepspeed",
+                                          "pytorch-eager", "torchtitan",     "torchtitan-compile",
+                                          "ideal",         "megatron-core",  "galvatron" };
     int model = pick(random, 3), group = 1 << (1 + pick(random, 3)), pipeline = 1 << pick(random, 3);
     int order = pipeline == 1 ? pick(random, 2) : pick(random, 6), gpus = group * pipeline;
     char layers[2048];
@@ -430,7 +431,7 @@ static int random_scenario(uint64_t *random, char *text, size_t size)
              "\"nodes\":%d,\"gpus\":%d,\"software\":\"%s\",\"training\":{\"global_batch\":%d},\"parallel\":{\"layers\":"
              "%s,\"sequence_parallel\":%s,\"pipeline\":%d,\"pipeline_order\":\"%s\",\"virtual_stages\":%d%s},"
              "\"detail\":\"%s\"",
-             models[model], (gpus + 7) / 8, gpus, stacks[pick(random, 8)], group * pipeline * (1 + pick(random, 3)),
+             models[model], (gpus + 7) / 8, gpus, stacks[pick(random, 9)], group * pipeline * (1 + pick(random, 3)),
              layers, pick(random, 2) ? "true" : "false", pipeline, orders[order], order == 3 || order == 5 ? 2 : 1,
              model != 0 || pick(random, 3) ? "" : ",\"embedding\":{\"tensor\":2}", details[pick(random, 3)]);
     return gpus;

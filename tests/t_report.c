@@ -15,7 +15,7 @@
 
 #define SMALL "\"model\": \"gpt2\", \"machine\": \"dgx-a100-80gb\", \"software\": \"megatron\""
 
-/* Plain pipeline and data parallelism with ZeRO; tensor parallelism with chunks; sharded weights; one lone GPU. */
+/* Plain pipeline and data parallelism with ZeRO; tensor parallelism with chunks; sharded weights; shards of gradients that the reduction makes; one lone GPU. */
 static const char *const SCENARIOS[] = {
     "{" SMALL ", \"gpus\": 4, \"training\": {\"micro_batch\": 2, \"global_batch\": 16}, \"recompute\": \"full\","
     " \"parallel\": {\"pipeline\": 2, \"data\": 2, \"zero_stage\": 1}}",
@@ -23,6 +23,9 @@ static const char *const SCENARIOS[] = {
     ", \"gpus\": 8, \"training\": {\"global_batch\": 8}, \"recompute\": \"selective\", \"parallel\": {\"tensor\": 4, "
     "\"sequence_parallel\": true, \"pipeline\": 2, \"pipeline_order\": \"interleaved\", \"virtual_stages\": 2}}",
     "{" SMALL ", \"gpus\": 4, \"training\": {\"global_batch\": 8}, \"parallel\": {\"data\": 4, \"zero_stage\": 3}}",
+    "{\"model\": \"gpt2\", \"machine\": \"dgx-a100-80gb\", \"software\": {\"base\": \"megatron\", \"memory\": {"
+    "\"gradients_as_made\": true}}, \"gpus\": 2, \"training\": {\"global_batch\": 4}, \"parallel\": {\"data\": 2, "
+    "\"zero_stage\": 3}}",
     "{" SMALL ", \"gpus\": 1, \"training\": {\"global_batch\": 2}}",
 };
 enum { SCENARIO_COUNT = sizeof SCENARIOS / sizeof SCENARIOS[0] };

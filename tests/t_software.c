@@ -30,8 +30,8 @@ static bool load(struct software *software, const char *name)
 }
 
 static const char *const LIBRARY[] = {
-    "deepspeed",     "ideal",      "megatron",           "megatron-core",          "megatron-flash",
-    "pytorch-eager", "torchtitan", "torchtitan-compile", "torchtitan-compile-2025"
+    "deepspeed",      "galvatron",     "ideal",      "megatron",           "megatron-core",
+    "megatron-flash", "pytorch-eager", "torchtitan", "torchtitan-compile", "torchtitan-compile-2025"
 };
 
 static void test_library(void)

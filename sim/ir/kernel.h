@@ -57,6 +57,7 @@ enum gemm_layout { GEMM_NN, GEMM_TN, GEMM_NT };
  *   in_place  Megatron-LM of 2022: one W, exponentiated in place, kept; backward in place, then N
  *   jit       Megatron-core's cross_entropy_loss_fusion: a second W beside it in the forward
  *   half      Megatron-LM's over the N logits as they are (Galvatron without --entropy_in_fp32): a shifted copy N, exponentiated in place, kept; backward in place
+ *   half_copied  the same with one more N beside it in the forward (Galvatron from 2025 on: the caller holds the logits in another order)
  *   compiled  torch.compile over the loss: N kept, no W at all; backward N */
 #define LOSS_TABLE(X)                                                                                                  \
     X(LOSS_OWN, "own")                                                                                                 \
@@ -64,6 +65,7 @@ enum gemm_layout { GEMM_NN, GEMM_TN, GEMM_NT };
     X(LOSS_IN_PLACE, "in_place")                                                                                       \
     X(LOSS_JIT, "jit")                                                                                                 \
     X(LOSS_HALF, "half")                                                                                               \
+    X(LOSS_HALF_COPIED, "half_copied")                                                                                 \
     X(LOSS_COMPILED, "compiled")
 
 enum loss_kind {

@@ -256,6 +256,24 @@ static void measure_lives(struct layer_builder *b)
     }
 }
 
+/* backward_flow_bytes. Lives of gradients count as changes, which end with the pass. */
+static void measure_flow(struct layer_builder *b)
+{
+    struct layer_graph *graph = b->graph;
+    for (uint32_t i = graph->forward_count; i < graph->op_count; i++) {
+        double flow = 0;
+        for (uint32_t j = 0; j < b->live_count; j++) {
+            const struct layer_live *live = &b->lives[j];
+            bool counts = !live->gradient && live->first >= graph->forward_count;
+            flow += counts && live->first <= i && i <= live->last ? live->bytes : 0;
+        }
+        for (uint32_t j = 0; j < b->change_count; j++) {
+            flow += b->changes[j].from <= i ? b->changes[j].bytes : 0;
+        }
+        graph->backward_flow_bytes = flow > graph->backward_flow_bytes ? flow : graph->backward_flow_bytes;
+    }
+}
+
 static void sum_graph(struct layer_graph *graph)
 {
     for (uint32_t i = 0; i < graph->saved_count; i++) {
@@ -313,6 +331,7 @@ enum status layer_graph_build(struct layer_graph *graph, const struct model *mod
     }
     graph->boundary_bytes = layer_crossing_bytes(model, shape, any_layer(model, kind, shape->variant));
     measure_lives(&b);
+    measure_flow(&b);
     sum_graph(graph);
     if (shape->separate_backward_weight) {
         TRY(separate_weight_ops(graph, arena, error));

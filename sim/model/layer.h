@@ -66,6 +66,8 @@ struct layer_shape {
      * nothing is left to repeat). true: torchtitan's per-op policy (keep the outputs of every second projection
      * GEMM and of fused attention, repeat the rest; projections are separate GEMMs). */
     bool selective_ops;
+    /* Habits of a stack's modules (hw_models/software.h kernels.*, memory.module_buffer). */
+    bool qkv_copied, context_copied, gate_apart, norm_fp32, module_buffer, module_buffer_alone;
     enum loss_kind loss; /* how the head computes the cross entropy */
     /* Of an element of the gradients that micro-batches are summed into: 4 for Megatron's main_grad; 0: the dtype's. */
     int64_t gradient_bytes;
@@ -112,12 +114,16 @@ struct layer_graph {
     /* Largest transient_bytes of each pass; backward includes the incoming output gradient. */
     double forward_transient_bytes, backward_transient_bytes;
     struct layer_peak forward_peak, backward_peak; /* their parts, at the op where they are largest */
+    /* Peak of a backward pass beside what is saved, where autograd drops each saved tensor behind its last use and weight gradients (of the dtype) come one by one and stay until the pass ends:
+     * the most of short-lived tensors + gradients so far - saved ones gone, never below 0. Whole products' gradients count, and tensors of a token that are known to go; what is not known stays. */
+    double backward_flow_bytes;
     /* ... of a forward pass that keeps only what selective recomputation keeps: the tensors it drops are short-lived too. */
     double forward_selective_peak_bytes;
     /* Peak of a forward pass that saves nothing (full recomputation's first): every tensor dies after its last use. The
      * layer's input is not counted. */
     double forward_unsaved_peak_bytes;
-    double weight_kept_bytes; /* output gradients of weight GEMMs: kept, beside saved inputs, when W is postponed */
+    double module_buffer_bytes; /* what it takes of the modules' one buffer, which stays (shape.module_buffer) */
+    double weight_kept_bytes;   /* output gradients of weight GEMMs: kept, beside saved inputs, when W is postponed */
     double parameters; /* weights on this device (elements); a tied head's table is counted in the embedding only */
     /* LAYER_HEAD: elements of the tied table here: a stage with the head but not the embedding has its own copy. */
     double tied_parameters;

@@ -1,6 +1,8 @@
 /* The builder's primitives: one op record each, with its bytes and FLOPs. */
 #include "sim/model/layer_build.h"
 
+#include <string.h>
+
 #include "sim/base/check.h"
 
 double layer_area(int64_t rows, int64_t columns)
@@ -35,6 +37,18 @@ void live_close(struct layer_builder *b, uint32_t live)
     closed->last = b->graph->op_count > closed->first ? b->graph->op_count - 1 : closed->first;
 }
 
+void use_module_buffer(struct layer_builder *b, double bytes)
+{
+    double *most = &b->graph->module_buffer_bytes;
+    *most = b->shape->module_buffer && bytes > *most ? bytes : *most;
+}
+
+uint32_t gathered_input(struct layer_builder *b)
+{
+    use_module_buffer(b, layer_tokens_bytes(b));
+    return b->shape->module_buffer ? LIVE_NONE : live_open(b, layer_tokens_bytes(b));
+}
+
 static void add_saved(struct layer_builder *b, const struct saved_tensor *tensor)
 {
     struct layer_graph *graph = b->graph;
@@ -55,6 +69,29 @@ uint32_t save_tensor(struct layer_builder *b, const char *name, double bytes, bo
 void save_input(struct layer_builder *b, const char *name, double bytes)
 {
     add_saved(b, &(struct saved_tensor){ .name = name, .bytes = bytes, .is_input = true });
+}
+
+static void change(struct layer_builder *b, uint32_t from, double bytes)
+{
+    CHECK(b->change_count < LAYER_CHANGES_MAX);
+    b->changes[b->change_count++] = (struct layer_change){ .bytes = bytes, .from = from };
+}
+
+void saved_gone(struct layer_builder *b, const char *name)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < b->graph->saved_count; i++) {
+        const struct saved_tensor *saved = &b->graph->saved[i];
+        bytes += !saved->selective_only && strcmp(saved->name, name) == 0 ? saved->bytes : 0;
+    }
+    if (bytes > 0) {
+        change(b, b->graph->op_count, -bytes);
+    }
+}
+
+void gradient_made(struct layer_builder *b, double elements)
+{
+    change(b, b->graph->op_count - 1, elements * b->element);
 }
 
 static struct layer_op *add_op(struct layer_builder *b, const char *name)
@@ -146,6 +183,7 @@ void op_weight_gemm(struct layer_builder *b, const char *name, int64_t m, int64_
     struct kernel *kernel = &b->graph->ops[b->graph->op_count - 1].kernel;
     kernel->dtype = (uint8_t)b->shape->dtype;
     double elements = layer_area(m, n);
+    gradient_made(b, elements);
     if (b->shape->fused_kernels) {
         kernel->flags |= KERNEL_FLAG_ACCUMULATE;
         kernel->bytes_read += elements * b->gradient;
@@ -153,6 +191,7 @@ void op_weight_gemm(struct layer_builder *b, const char *name, int64_t m, int64_
     } else {
         uint32_t live = live_open(b, elements * b->element);
         b->lives[live].first--; /* written by the GEMM itself */
+        b->lives[live].gradient = true;
         op_stream(b, "weight_gradient_add", KERNEL_ELEMENTWISE, 1, m, n, elements * (b->element + b->gradient),
                   elements * b->gradient);
         live_close(b, live);
@@ -270,7 +309,7 @@ uint32_t column_backward(struct layer_builder *b, const struct column_names *nam
     uint32_t input = LIVE_NONE, reduced = LIVE_NONE;
     bool separate = b->shape->separate_backward_weight;
     if (b->sequence_parallel) {
-        input = live_open(b, whole);
+        input = gathered_input(b);
         b->pass = PASS_BACKWARD_WEIGHT; /* only the weight gradient needs the whole input again */
         op_collective(b, names->input_gather, LAYER_ALL_GATHER, whole, !separate);
         b->pass = PASS_BACKWARD_INPUT;

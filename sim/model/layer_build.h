@@ -9,7 +9,7 @@
 
 #include "sim/model/layer.h"
 
-enum { LAYER_OPS_MAX = 160, LAYER_SAVED_MAX = 64, LAYER_LIVES_MAX = 160 };
+enum { LAYER_OPS_MAX = 160, LAYER_SAVED_MAX = 64, LAYER_LIVES_MAX = 160, LAYER_CHANGES_MAX = 64 };
 
 /* A tensor's life, in op numbers, both ends included. */
 struct layer_live {
@@ -17,7 +17,14 @@ struct layer_live {
     uint32_t first, last;
     bool saved;        /* kept for the backward pass: counts only when a forward saves nothing */
     bool dropped;      /* ... but not by selective recomputation */
+    bool gradient;     /* of a weight, before it is added to its buffer: see layer_change */
     double kept_bytes; /* of `bytes`, the part that selective recomputation keeps in a saved tensor of its own */
+};
+
+/* backward_flow_bytes: what is there from op `from` of the backward on, a gradient (more than 0), or no longer, a saved tensor. */
+struct layer_change {
+    double bytes;
+    uint32_t from;
 };
 
 /* What attends to what: `batch` independent spans, each of `queries` rows and `keys` columns a head. Whole sequences; swin: windows; the second attention of t5's decoder: keys of the
@@ -39,6 +46,8 @@ struct layer_builder {
     unsigned gemm_count; /* forward projection GEMMs so far, for selective_ops */
     struct layer_live lives[LAYER_LIVES_MAX];
     uint32_t live_count;
+    struct layer_change changes[LAYER_CHANGES_MAX];
+    uint32_t change_count;
     uint32_t residual; /* the second half's residual input, alive until its addition */
     /* Geometry of this device. */
     double element, gradient;         /* bytes of an activation or weight, of a summed gradient */
@@ -55,6 +64,9 @@ struct layer_builder {
 double layer_area(int64_t rows, int64_t columns);
 double layer_rows_bytes(const struct layer_builder *b);
 double layer_tokens_bytes(const struct layer_builder *b);
+/* The whole input of a column-parallel GEMM, gathered under sequence parallelism: its lifetime, or LIVE_NONE where it lies in the modules' buffer. */
+uint32_t gathered_input(struct layer_builder *b);
+void use_module_buffer(struct layer_builder *b, double bytes); /* nothing where there is none */
 
 /* An unused lifetime: live_close accepts it. */
 #define LIVE_NONE UINT32_MAX
@@ -70,6 +82,9 @@ uint32_t save_tensor(struct layer_builder *b, const char *name, double bytes, bo
  * the block: an eager cache keeps it all the same, a compiler sees that it is dead. */
 void keep_output(struct layer_builder *b, const char *name, double bytes, bool last);
 void save_input(struct layer_builder *b, const char *name, double bytes);
+/* Backward: no later op reads the saved tensors of that name (there may be none). The latest op made the gradient of so many weights. */
+void saved_gone(struct layer_builder *b, const char *name);
+void gradient_made(struct layer_builder *b, double elements);
 
 /* batch x [m,k]x[k,n]: reads both, writes the product, in the activation dtype. */
 void op_gemm(struct layer_builder *b, const char *name, enum gemm_layout layout, int64_t batch, int64_t m, int64_t n,

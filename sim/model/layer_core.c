@@ -147,6 +147,9 @@ uint32_t core_forward(struct layer_builder *b, const uint32_t qkv[3])
     if (b->shape->flash_attention) {
         uint32_t live = save_tensor(b, "projection_input", context, false, true);
         live_close(b, save_tensor(b, "softmax_statistics", 4.0 * layer_area(b->tokens, b->heads), false, true));
+        if (b->shape->context_copied && b->batch > 1) {
+            live_close(b, save_tensor(b, "context_copy", context, false, true));
+        }
         b->keep_next = b->shape->selective_ops;
         op_attention(b, false);
         for (unsigned i = 0; i < 3; i++) {
@@ -160,6 +163,7 @@ uint32_t core_forward(struct layer_builder *b, const uint32_t qkv[3])
     }
     b->core = true;
     uint32_t raw = live_open(b, scores);
+    use_module_buffer(b, scores); /* the addend of baddbmm, never read */
     op_gemm(b, "scores_gemm", GEMM_TN, products, q, k, d);
     live_close(b, qkv[0]);
     live_close(b, qkv[1]);

@@ -105,8 +105,10 @@ static void table_gradient(struct layer_builder *b, const char *name, const char
 {
     double table = layer_area(rows, b->hidden), whole = layer_area(looked_up, b->hidden) * b->element;
     uint32_t dense = live_open(b, table * b->element);
+    b->lives[dense].gradient = true;
     b->pass = PASS_BACKWARD_WEIGHT;
     op_stream(b, name, KERNEL_GATHER, 3, looked_up, b->hidden, 2.0 * whole, table * b->element + whole);
+    gradient_made(b, table);
     op_stream(b, add, KERNEL_ELEMENTWISE, 1, rows, b->hidden, table * (b->element + b->gradient), table * b->gradient);
     live_close(b, dense);
     b->pass = PASS_BACKWARD_INPUT;
@@ -257,6 +259,9 @@ static void head_forward(struct layer_builder *b)
     if (m->final_norm) {
         input = m->lm_head ? save_tensor(b, "logits_input", layer_rows_bytes(b), false, false)
                            : live_open(b, layer_rows_bytes(b));
+        if (b->shape->norm_fp32 && m->norm == MODEL_RMS_NORM && !b->shape->fused_kernels) {
+            live_close(b, save_tensor(b, "final_norm_fp32", 8.0 * layer_area(b->rows, b->hidden), false, false));
+        }
         op_norm(b, "final_norm", b->rows);
     }
     if (m->family == MODEL_T5 && m->dropout > 0) {

@@ -74,11 +74,12 @@ static void cross_entropy_compiled(struct layer_builder *b, uint32_t logits)
  * fused variant exponentiates into a second tensor), with three sums over the group. The softmax is saved, one fp32 number a logit. `half`: no cast, the shift makes the copy. */
 static void cross_entropy_megatron(struct layer_builder *b, uint32_t logits, enum loss_kind kind)
 {
-    bool second = kind == LOSS_JIT, half = kind == LOSS_HALF, held = second || half;
+    bool second = kind == LOSS_JIT, half = kind == LOSS_HALF || kind == LOSS_HALF_COPIED, held = second || half;
     double narrow = layer_area(b->tokens, b->vocab) * b->element, wide = half ? narrow : logits_fp32_bytes(b),
            token = 4.0 * (double)b->tokens;
     uint32_t saved = save_tensor(b, half ? "softmax" : "logits_fp32", wide, false, false);
     uint32_t cast = second ? live_open(b, wide) : LIVE_NONE;
+    uint32_t copy = kind == LOSS_HALF_COPIED ? live_open(b, narrow) : LIVE_NONE;
     if (b->element < 4.0 && !half) {
         op_stream(b, "logits_to_fp32", KERNEL_ELEMENTWISE, 1, b->tokens, b->vocab, narrow, wide);
     }
@@ -96,6 +97,7 @@ static void cross_entropy_megatron(struct layer_builder *b, uint32_t logits, enu
               4.0 * token); /* log, difference, mask, mean */
     live_close(b, saved);
     live_close(b, held ? logits : LIVE_NONE);
+    live_close(b, copy);
 }
 
 static void cross_entropy(struct layer_builder *b, uint32_t logits)
@@ -104,7 +106,8 @@ static void cross_entropy(struct layer_builder *b, uint32_t logits)
     case LOSS_EAGER: cross_entropy_eager(b, logits); return;
     case LOSS_IN_PLACE:
     case LOSS_JIT:
-    case LOSS_HALF: cross_entropy_megatron(b, logits, loss_kind(b)); return;
+    case LOSS_HALF:
+    case LOSS_HALF_COPIED: cross_entropy_megatron(b, logits, loss_kind(b)); return;
     case LOSS_COMPILED: cross_entropy_compiled(b, logits); return;
     case LOSS_OWN:
     case LOSS_COUNT: CHECK(false);
@@ -142,6 +145,7 @@ static uint32_t cross_entropy_backward(struct layer_builder *b)
         op_stream(b, "cross_entropy_backward", KERNEL_ELEMENTWISE, 5, b->tokens, b->vocab, wide, wide);
         break;
     case LOSS_HALF:
+    case LOSS_HALF_COPIED:
         op_stream(b, "cross_entropy_backward", KERNEL_ELEMENTWISE, 5, b->tokens, b->vocab, narrow, narrow);
         return LIVE_NONE;
     case LOSS_OWN:
@@ -160,7 +164,7 @@ void logits_forward(struct layer_builder *b, uint32_t input)
 {
     uint32_t gathered = LIVE_NONE;
     if (b->sequence_parallel) {
-        gathered = live_open(b, layer_tokens_bytes(b));
+        gathered = gathered_input(b);
         op_collective(b, "head_all_gather", LAYER_ALL_GATHER, layer_tokens_bytes(b), false);
     }
     uint32_t logits = live_open(b, layer_area(b->tokens, b->vocab) * b->element);
@@ -181,9 +185,15 @@ uint32_t logits_backward(struct layer_builder *b)
     static const struct column_names reduced = { "head_input_all_gather", "logits_input_gradient",
                                                  "head_gradient_all_reduce", "logits_weight_gradient" };
     uint32_t gradient = cross_entropy_backward(b);
+    saved_gone(b, "log_softmax_fp32");
+    saved_gone(b, "logits_fp32");
+    saved_gone(b, "logits");
     if (b->model->mlm_head || b->model->head_bias) {
         op_bias_gradient(b, "logits_bias_gradient", b->tokens, b->vocab);
     }
     int64_t part = b->vocab;
-    return column_backward(b, b->sequence_parallel ? &gathered : &reduced, b->hidden, &part, 1, gradient);
+    uint32_t input = column_backward(b, b->sequence_parallel ? &gathered : &reduced, b->hidden, &part, 1, gradient);
+    saved_gone(b, "softmax"); /* `half`: the gradient itself */
+    saved_gone(b, "logits_input");
+    return input;
 }

@@ -57,7 +57,7 @@ void half_norm_copies(struct layer_builder *b)
 {
     double bytes = layer_rows_bytes(b);
     if (b->model->norm == MODEL_RMS_NORM && !b->shape->fused_kernels) {
-        double wide = layer_area(b->rows, b->hidden) * 4.0;
+        double wide = layer_area(b->rows, b->hidden) * (b->shape->norm_fp32 ? 8.0 : 4.0);
         live_close(b, save_tensor(b, "rms_norm_fp32_input", wide > bytes ? wide - bytes : 0.0, false, false));
         live_close(b, save_tensor(b, "rms_norm_normalised", bytes, false, false));
     }
@@ -67,9 +67,12 @@ void half_norm_copies(struct layer_builder *b)
 uint32_t half_gather(struct layer_builder *b, const char *name)
 {
     if (!b->sequence_parallel) {
+        if (b->shape->sequence_parallel && b->shape->module_buffer_alone) {
+            use_module_buffer(b, layer_tokens_bytes(b)); /* copied into it all the same */
+        }
         return LIVE_NONE;
     }
-    uint32_t live = live_open(b, layer_tokens_bytes(b));
+    uint32_t live = gathered_input(b);
     op_collective(b, name, LAYER_ALL_GATHER, layer_tokens_bytes(b), false);
     return live;
 }
@@ -158,7 +161,7 @@ static void forward_qkv(struct layer_builder *b, uint32_t saved[3])
         saved[1] = save_tensor(b, "key", layer_area(b->tokens, key) * b->element, false, false);
         saved[2] = save_tensor(b, "value", layer_area(b->tokens, key) * b->element, false, false);
     }
-    if (raw != LIVE_NONE && !expand && !separate_projections(b)) {
+    if (raw != LIVE_NONE && !expand && !separate_projections(b) && !b->shape->qkv_copied) {
         /* The value is a view of the one product, which therefore lives as long, its unrotated queries and keys with it. */
         live_close(b, save_tensor(b, "unrotated_query_key", query_bytes + key_bytes, false, false));
     }
@@ -211,13 +214,14 @@ static uint32_t forward_activation(struct layer_builder *b, uint32_t first)
 {
     double width = layer_area(b->tokens, b->ffn) * b->element;
     bool fused = b->shape->fused_kernels, gated = b->model->activation == MODEL_SWIGLU;
-    if (gated && !fused) {
+    bool apart = gated && (!fused || b->shape->gate_apart);
+    if (apart) {
         live_close(b, save_tensor(b, "silu_output", width, false, false));
     }
     uint32_t live = save_tensor(b, "ffn2_input", width, false, false);
     if (gated) {
-        op_stream(b, "swiglu", KERNEL_ELEMENTWISE, fused ? 1 : 2, b->tokens, b->ffn, fused ? 2.0 * width : 3.0 * width,
-                  fused ? width : 2.0 * width);
+        op_stream(b, "swiglu", KERNEL_ELEMENTWISE, apart ? 2 : 1, b->tokens, b->ffn, apart ? 3.0 * width : 2.0 * width,
+                  apart ? 2.0 * width : width);
     } else {
         op_stream(b, fused && b->model->ffn_bias ? "bias_activation" : "activation", KERNEL_ELEMENTWISE, 1, b->tokens,
                   b->ffn, width, width);
@@ -295,7 +299,7 @@ uint32_t half_residual_backward(struct layer_builder *b, const char *dropout, co
 static uint32_t activation_backward(struct layer_builder *b, uint32_t gradient)
 {
     double width = layer_area(b->tokens, b->ffn) * b->element;
-    bool gated = b->model->activation == MODEL_SWIGLU, fused = b->shape->fused_kernels;
+    bool gated = b->model->activation == MODEL_SWIGLU, fused = b->shape->fused_kernels && !b->shape->gate_apart;
     uint32_t live = live_open(b, gated ? 2.0 * width : width);
     if (gated) {
         op_stream(b, "swiglu_backward", KERNEL_ELEMENTWISE, fused ? 1 : 3, b->tokens, b->ffn,
@@ -334,14 +338,23 @@ static uint32_t ffn_inner_backward(struct layer_builder *b)
     static const struct column_names first_reduced = { "ffn1_input_all_gather", "ffn1_input_gradient",
                                                        "ffn1_gradient_all_reduce", "ffn1_weight_gradient" };
     uint32_t dropped = half_residual_backward(b, "ffn_dropout_backward", "ffn2_bias_gradient", b->model->ffn_bias);
+    saved_gone(b, "ffn_output_mask");
     uint32_t hidden = row_backward(b, &second, b->ffn, b->hidden, dropped);
+    saved_gone(b, "ffn2_input");
     uint32_t first = activation_backward(b, hidden);
+    saved_gone(b, "activation_input");
+    saved_gone(b, "gate_output");
+    saved_gone(b, "up_output");
+    saved_gone(b, "silu_output");
     int64_t parts[2] = { b->ffn, b->ffn };
     unsigned count = separate_projections(b) ? 2 : 1;
     if (count == 1 && b->model->activation == MODEL_SWIGLU) {
         parts[0] = 2 * b->ffn;
     }
-    return column_backward(b, b->sequence_parallel ? &first_gathered : &first_reduced, b->hidden, parts, count, first);
+    uint32_t input =
+        column_backward(b, b->sequence_parallel ? &first_gathered : &first_reduced, b->hidden, parts, count, first);
+    saved_gone(b, post_norm(b) ? "" : "ffn_input"); /* which is the residual of bert's other half, too */
+    return input;
 }
 
 /* From the gradient of the context to that of the qkv GEMM's output. */
@@ -349,6 +362,19 @@ static uint32_t qkv_backward(struct layer_builder *b, uint32_t context)
 {
     double wide = layer_area(b->tokens, b->query) * b->element, narrow = layer_area(b->tokens, b->key) * b->element;
     uint32_t gradients = core_backward(b, context);
+    static const char *const inside[] = { "query",
+                                          "key",
+                                          "value",
+                                          "unrotated_query_key",
+                                          "softmax_output",
+                                          "softmax_statistics",
+                                          "attention_dropout_mask",
+                                          "attention_probabilities",
+                                          "projection_input",
+                                          "context_copy" };
+    for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++) {
+        saved_gone(b, inside[i]);
+    }
     if (core_repeats_keys(b)) {
         op_stream(b, "repeat_key_value_backward", KERNEL_ELEMENTWISE, 2, b->tokens, 2 * b->query, 2.0 * wide,
                   2.0 * narrow);
@@ -427,6 +453,7 @@ static void backward(struct layer_builder *b)
         (void)half_norm_backward(b, "attention_norm_backward", attention, ffn);
     } else {
         output = half_norm_backward(b, "ffn_norm_backward", ffn_inner_backward(b), output);
+        saved_gone(b, "ffn_norm_input");
         output = layer_is_decoder(b) ? cross_backward(b, output) : output;
         uint32_t inner = attention_inner_backward(b);
         windows_backward(b);

@@ -39,6 +39,11 @@ struct lower_request {
  * verify. */
 enum status lower_schedule(const struct lower_request *request, struct schedule *schedule, struct error *error);
 
+/* Whether shards of gradients are made by the reduction and gone after the update (software.memory.gradients_as_made): where such a layer has one, or is a unit of its own (flat_units). Else they stay all step long: orders without a flush
+ * update while later micro-batches run, and a policy may place them. */
+bool lower_makes_gradients(const struct software *software, const struct memory_policy *policy,
+                           const struct pipeline_order *order, uint32_t zero_stage, double replicas);
+
 /* One layer as a rank holds it. Byte counts are of this device, after tensor parallelism and ZeRO. */
 struct lower_layer {
     enum layer_kind kind;
@@ -56,6 +61,7 @@ struct lower_layer {
     uint64_t weight_bytes, gradient_bytes, optimizer_bytes; /* persistent */
     uint64_t gathered_bytes;                                /* ZeRO-3: the whole weights while gathered; else 0 */
     uint32_t weight, gradient, optimizer;                   /* persistent buffers */
+    enum gradient_life { GRADIENT_STAYS, GRADIENT_TO_COME, GRADIENT_MADE } gradient_life; /* lower_makes_gradients */
 };
 
 enum lower_pass_kind { LOWER_FORWARD, LOWER_BACKWARD, LOWER_BACKWARD_WEIGHT };

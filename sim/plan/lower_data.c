@@ -19,14 +19,11 @@ static bool in_root_group(const struct lowering *l, const struct lower_layer *la
     return l->request->software->keeps_gathered && layer->kind != LAYER_TRANSFORMER;
 }
 
-/* Gathers `bytes` of weights; returns the buffer that holds them. */
-static uint32_t gather(struct lowering *l, double bytes, uint32_t after, const struct lower_layer *layer, bool backward)
+/* Gathers `bytes` of weights when `after` is over; returns the buffer that holds them. What is emitted next need not wait. */
+static uint32_t start_gather(struct lowering *l, double bytes, uint32_t after, const struct lower_layer *layer,
+                             uint32_t arrives)
 {
     struct rank_state *rank = l->rank;
-    bool staged = l->request->software->staged_collectives;
-    uint32_t weights = lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_COMMUNICATION, 0, "gathered weights");
-    uint32_t arrives =
-        staged ? lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_COMMUNICATION, 0, "gather's flat buffer") : weights;
     const struct rank_layout *own = lowering_rank_layout(l, layer);
     uint32_t op = lowering_collective(l, OP_ALL_GATHER, rank->data_queue, own->data, own->data_present, bytes,
                                       l->request->plan->precision, PHASE_DATA_COMM);
@@ -35,7 +32,22 @@ static uint32_t gather(struct lowering *l, double bytes, uint32_t after, const s
     builder_tag(l->builder, OP_TAG_NONE, (uint16_t)layer->chunk,
                 layer->model_index == SCHED_NONE ? OP_TAG_NONE : (uint16_t)layer->model_index);
     rank->last_data = op;
-    lower_next_depends(l, op);
+    return op;
+}
+
+static uint32_t weights_buffer(struct lowering *l, double bytes)
+{
+    return lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_COMMUNICATION, 0, "gathered weights");
+}
+
+static uint32_t gather(struct lowering *l, double bytes, uint32_t after, const struct lower_layer *layer, bool backward)
+{
+    struct rank_state *rank = l->rank;
+    bool staged = l->request->software->staged_collectives;
+    uint32_t weights = weights_buffer(l, bytes);
+    uint32_t arrives =
+        staged ? lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_COMMUNICATION, 0, "gather's flat buffer") : weights;
+    lower_next_depends(l, start_gather(l, bytes, after, layer, arrives));
     if (staged) {
         lower_next_acquires(l, weights);
         lowering_memory_kernel(l, KERNEL_ELEMENTWISE, bytes, bytes, 1, PHASE_DATA_COMM);
@@ -51,12 +63,56 @@ static uint32_t gather(struct lowering *l, double bytes, uint32_t after, const s
     return weights;
 }
 
+/* table_units: of an embedding, what is not the word table; 0 where that is no unit of its own. */
+static double small_tables_bytes(const struct lowering *l, const struct lower_layer *layer)
+{
+    const struct software *software = l->request->software;
+    bool apart = software->table_units && layer->kind == LAYER_EMBEDDING && l->request->model->vocab > 0;
+    return apart ? layer->graph->replicated_parameters * software->gathered_bytes : 0;
+}
+
+/* flat_units: the gather of the unit whose backward follows is issued before this one's gradients are reduced, behind the pass before (FSDP1's BACKWARD_PRE). */
+void lowering_gather_ahead(struct lowering *l, const struct lower_pass *pass, const struct lower_layer *next)
+{
+    struct rank_state *rank = l->rank;
+    const struct software *software = l->request->software;
+    bool norm_between = software->norm_unit && pass->layer->kind == LAYER_HEAD; /* that is what came ahead */
+    if (!lowering_is_flat_unit(l, pass->layer) || pass->kind != LOWER_BACKWARD || next->gathered_bytes == 0 ||
+        !software->overlap_parameter_gather || software->prefetch_layers == 0 || norm_between) {
+        return;
+    }
+    double bytes = (double)next->gathered_bytes, small = small_tables_bytes(l, next);
+    bytes = small > 0 ? small : bytes;
+    rank->ahead_layer = next->index;
+    rank->ahead_weights = weights_buffer(l, bytes);
+    rank->ahead_op = start_gather(l, bytes, rank->pass_ends[0], next, rank->ahead_weights);
+}
+
+static uint32_t take_ahead(struct lowering *l)
+{
+    struct rank_state *rank = l->rank;
+    uint32_t weights = rank->ahead_weights;
+    lower_next_depends(l, rank->ahead_op);
+    rank->ahead_layer = rank->ahead_weights = rank->ahead_op = SCHED_NONE;
+    return weights;
+}
+
 /* ZeRO-3: the whole weights of a layer, gathered ahead of its pass and dropped after it. Returns the buffer that holds them. */
 uint32_t lowering_gather(struct lowering *l, const struct lower_layer *layer, bool backward)
 {
-    const struct rank_state *rank = l->rank;
+    struct rank_state *rank = l->rank;
     const struct software *software = l->request->software;
+    if (rank->ahead_layer == layer->index) {
+        double small = small_tables_bytes(l, layer);
+        uint32_t weights = take_ahead(l);
+        if (small > 0) { /* the word table is the next unit */
+            rank->small_tables = weights;
+            return gather(l, (double)layer->gathered_bytes - small, rank->pass_ends[0], layer, backward);
+        }
+        return weights;
+    }
     uint32_t ahead = software->overlap_parameter_gather ? software->prefetch_layers : 0;
+    ahead = software->flat_units && backward ? 0 : ahead; /* nothing came ahead of a backward's first unit */
     uint32_t after = rank->pass_ends[ahead < PASS_ENDS ? ahead : PASS_ENDS - 1];
     return gather(l, (double)layer->gathered_bytes, after, layer, backward);
 }
@@ -95,11 +151,32 @@ static uint32_t matrix_count(const struct lowering *l, const struct lower_layer 
     return (model->activation == MODEL_SWIGLU ? 7 : 4) + more;
 }
 
+bool lowering_is_flat_unit(const struct lowering *l, const struct lower_layer *layer)
+{
+    return l->request->software->flat_units && layer->zero_stage >= 2 && layer->parameters > 0 &&
+           !l->request->policy->owns_model_data;
+}
+
+/* A unit in a group of one: its flat parameter for this pass. */
+static void cast_unit(struct lowering *l, const struct lower_pass *pass, uint32_t *release)
+{
+    const struct lower_layer *layer = pass->layer;
+    double bytes = layer->parameters * l->request->software->gathered_bytes;
+    *release = lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_WEIGHT, 0, "cast weights");
+    lower_next_acquires(l, *release);
+    lowering_memory_kernel(l, KERNEL_ELEMENTWISE, layer->parameters * l->request->software->weight_bytes, bytes, 1,
+                           pass->kind == LOWER_FORWARD ? PHASE_FORWARD : PHASE_BACKWARD);
+}
+
 /* The cast of a forward lives until its backward, as autograd keeps it; where the forward is repeated each of the two makes its own. */
 static void cast_weights(struct lowering *l, const struct lower_pass *pass, uint32_t *release)
 {
     const struct lower_layer *layer = pass->layer;
     const struct software *software = l->request->software;
+    if (lowering_is_flat_unit(l, layer) && layer->zero_stage >= 3) {
+        cast_unit(l, pass, release);
+        return;
+    }
     if (layer->kind == LAYER_EMBEDDING || !(layer->parameters > 0)) {
         return; /* look-ups are not cast */
     }
@@ -164,7 +241,7 @@ static bool reduces_at_the_end(const struct lowering *l, const struct lower_laye
 double lowering_full_gradient_bytes(const struct lowering *l, const struct lower_layer *layer)
 {
     const struct software *software = l->request->software;
-    double each = software->gradient_bytes;
+    double each = lowering_is_flat_unit(l, layer) ? software->gathered_bytes : software->gradient_bytes;
     if (software->staged_collectives && layer->zero_stage >= 3) {
         /* as autograd makes them, in the dtype of the gathered weights; sums over micro-batches in that of the reduction */
         each = reduces_at_the_end(l, layer) && l->request->plan->micro_batches > 1 ? software->reduce_bytes
@@ -200,6 +277,61 @@ static void release_bucket_gradients(struct lowering *l, const struct bucket *bu
     }
 }
 
+/* The op before is the first to reduce it: its shard begins with it. */
+static void make_gradient(struct lowering *l, struct lower_layer *layer)
+{
+    if (layer->gradient_life == GRADIENT_TO_COME && layer->gradient != SCHED_NONE) {
+        builder_acquire(l->builder, layer->gradient);
+        layer->gradient_life = GRADIENT_MADE;
+    }
+}
+
+static void make_gradients(struct lowering *l, const struct bucket *bucket)
+{
+    for (uint32_t i = 0; i < bucket->layer_count; i++) {
+        make_gradient(l, &l->rank->layers[bucket->layers[i]]);
+    }
+}
+
+/* What a checkpoint holds until its backward is over, beside the input: its output, and the gradients of both. Else the gradient that leaves. */
+static double held_by_unit(const struct lower_layer *layer)
+{
+    double boundaries = layer->kind == LAYER_EMBEDDING ? 0 : layer->recompute == RECOMPUTE_FULL ? 3 : 1;
+    return boundaries * layer->graph->boundary_bytes;
+}
+
+void lowering_join_gradients(struct lowering *l, const struct lower_pass *pass)
+{
+    const struct lower_layer *layer = pass->layer;
+    double bytes = lowering_full_gradient_bytes(l, layer), held = held_by_unit(layer);
+    uint32_t single = lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_GRADIENT, 0, "gradients one by one");
+    uint32_t flat = lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_GRADIENT, 0, "flat gradient before reduction");
+    uint32_t around =
+        held > 0 ? lower_buffer(l, SPACE_DEVICE, held, BUFFER_WORKSPACE, 0, "held by the unit") : SCHED_NONE;
+    lower_next_acquires(l, single);
+    lower_next_acquires(l, flat);
+    lower_next_acquires(l, around);
+    lowering_memory_kernel(l, KERNEL_ELEMENTWISE, bytes, bytes, 1, PHASE_DATA_COMM);
+    builder_release(l->builder, single);
+    if (around != SCHED_NONE) {
+        builder_release(l->builder, around);
+    }
+    l->rank->full_gradient[layer->index] = flat;
+}
+
+/* In a group of one: the flat gradient, cast. */
+static uint32_t cast_gradient(struct lowering *l, struct lower_layer *layer)
+{
+    uint32_t *flat = &l->rank->full_gradient[layer->index];
+    double bytes = lowering_full_gradient_bytes(l, layer);
+    uint32_t op =
+        lowering_memory_kernel(l, KERNEL_ELEMENTWISE, bytes, (double)layer->gradient_bytes, 1, PHASE_DATA_COMM);
+    make_gradient(l, layer);
+    builder_release(l->builder, *flat);
+    *flat = SCHED_NONE;
+    return op;
+}
+
 /* The layer's last reduction over the data-parallel group is `op`. A tied embedding's gradient is final only when both copies are summed: lowering_end_step tells. Asynchronous orders sum them behind
  * the update (lowering_update). */
 static void gradient_reduced(struct lowering *l, const struct lower_layer *layer, uint32_t op)
@@ -232,6 +364,7 @@ void lowering_flush_bucket(struct lowering *l, struct bucket *bucket)
         lowering_collective(l, scatter ? OP_REDUCE_SCATTER : OP_ALL_REDUCE, rank->data_queue, own->data,
                             own->data_present, bucket->bytes, request->software->gradient_dtype, PHASE_DATA_COMM);
     builder_depends(l->builder, after);
+    make_gradients(l, bucket);
     rank->last_data = op;
     if (staged) {
         rank->reduce_stage = stage;
@@ -285,6 +418,9 @@ void lowering_gradient_done(struct lowering *l, const struct lower_pass *pass, u
         return;
     }
     if (layer->replicas == 1) {
+        if (lowering_is_flat_unit(l, layer)) {
+            after_op = cast_gradient(l, &l->rank->layers[layer->index]);
+        }
         if (pass->last_micro_batch) {
             gradient_reduced(l, layer, after_op);
         }

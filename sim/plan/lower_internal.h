@@ -84,9 +84,12 @@ struct rank_state {
     uint32_t *weight_passes;        /* per chunk: how many an update has */
     uint32_t updates;               /* so far: asynchronous orders */
     uint32_t last_compute;
-    uint32_t last_send; /* of the present step, to another stage; SCHED_NONE: it sent nothing */
-    uint32_t exchanged; /* the send that the next receive is batched with, or SCHED_NONE */
-    uint32_t lone_send; /* the send that has to be over before the next receive is posted, or SCHED_NONE */
+    uint32_t last_send;    /* of the present step, to another stage; SCHED_NONE: it sent nothing */
+    uint32_t exchanged;    /* the send that the next receive is batched with, or SCHED_NONE */
+    uint32_t lone_send;    /* the send that has to be over before the next receive is posted, or SCHED_NONE */
+    uint32_t small_tables; /* table_units: gathered for the pass beside the word table, or SCHED_NONE */
+    uint32_t ahead_layer, ahead_weights,
+        ahead_op;       /* flat_units: the unit gathered ahead of its backward, or SCHED_NONE */
     uint32_t last_data; /* latest op on the data queue */
     uint32_t pass_ends
         [PASS_ENDS]; /* last compute op of the latest layer passes, newest first: how far ZeRO-3 may gather ahead */
@@ -234,9 +237,13 @@ void lowering_send_output(struct lowering *l, bool backward, uint32_t producer, 
 
 /* lower_data.c: data parallelism and ZeRO */
 uint32_t lowering_gather(struct lowering *l, const struct lower_layer *layer, bool backward);
+void lowering_gather_ahead(struct lowering *l, const struct lower_pass *pass, const struct lower_layer *next);
 /* The weights of a layer's pass: gathers them when they are not. `*release`: to be released after the pass, or SCHED_NONE. */
 void lowering_weights_for_pass(struct lowering *l, const struct lower_pass *pass, uint32_t *release);
 bool lowering_casts_weights(const struct lowering *l, const struct lower_layer *layer);
+/* software.flat_units: the layer is a unit whose gradients are made one by one and joined at the end of its backward; and the joining, of the pass just emitted. */
+bool lowering_is_flat_unit(const struct lowering *l, const struct lower_layer *layer);
+void lowering_join_gradients(struct lowering *l, const struct lower_pass *pass);
 /* Bytes of a layer's whole gradient until it is reduced (ZeRO-2, 3). */
 double lowering_full_gradient_bytes(const struct lowering *l, const struct lower_layer *layer);
 bool lowering_reduces_early(const struct lowering *l);

@@ -34,7 +34,8 @@ static void clear_gradients(struct lowering *l)
     double bytes = 0;
     for (uint32_t i = 0; i < l->rank->layer_count; i++) {
         const struct lower_layer *layer = &l->rank->layers[i];
-        bytes += layer->gradient != SCHED_NONE ? (double)layer->gradient_bytes : 0;
+        bytes +=
+            layer->gradient != SCHED_NONE && layer->gradient_life == GRADIENT_STAYS ? (double)layer->gradient_bytes : 0;
     }
     if (bytes > 0) {
         lowering_memory_kernel(l, KERNEL_ELEMENTWISE, 0, bytes, 1, PHASE_OPTIMIZER);
@@ -189,6 +190,11 @@ void lowering_end_step(struct lowering *l)
     tied_embedding(l);
     uint32_t after = gradient_norm(l);
     after = policy->optimizer != NULL ? policy->optimizer(l, after) : lower_device_optimizer(l, after);
+    for (uint32_t i = 0; i < l->rank->layer_count; i++) {
+        if (l->rank->layers[i].gradient_life == GRADIENT_MADE) {
+            builder_release_at(l->builder, after, l->rank->layers[i].gradient);
+        }
+    }
     gather_weights(l, after);
 }
 

@@ -212,6 +212,14 @@ static void release_saved(struct lowering *l, const struct lower_pass *pass)
 
 static void acquire_backward_scratch(struct lowering *l, struct scratch *scratch, const struct lower_layer *layer)
 {
+    if (lowering_is_flat_unit(l, layer) && !l->request->order->splits_backward) {
+        /* its own gradients among them */
+        *scratch = (struct scratch){ .count = 1 };
+        scratch->buffers[0] =
+            device_buffer(l, layer->graph->backward_flow_bytes, BUFFER_WORKSPACE, "backward pass and its gradients");
+        lower_next_acquires(l, scratch->buffers[0]);
+        return;
+    }
     acquire_scratch(l, scratch, layer, layer->graph->backward_transient_bytes, &layer->graph->backward_peak,
                     "backward pass");
 }
@@ -222,6 +230,25 @@ static bool has_input_part(const struct lowering *l, const struct lower_layer *l
     return lowering_template(l, layer, TEMPLATE_BACKWARD_INPUT)->segment_count > 0;
 }
 
+/* Behind the last op of the backward. A unit's gradients are joined when its saved tensors are gone, but for the input that a checkpoint holds. */
+static void end_backward(struct lowering *l, const struct lower_pass *pass)
+{
+    bool unit = lowering_is_flat_unit(l, pass->layer), holds = unit && pass->layer->recompute == RECOMPUTE_FULL;
+    if (holds) {
+        uint32_t *recomputed = &activation_of(l, pass->layer, pass->micro_batch)->recomputed;
+        release_at_last(l, *recomputed);
+        *recomputed = SCHED_NONE;
+    } else {
+        release_saved(l, pass);
+    }
+    if (unit) {
+        lowering_join_gradients(l, pass);
+    }
+    if (holds) {
+        release_saved(l, pass);
+    }
+}
+
 static void emit_backward_weight(struct lowering *l, const struct lower_pass *pass)
 {
     struct scratch scratch = { 0 };
@@ -230,7 +257,7 @@ static void emit_backward_weight(struct lowering *l, const struct lower_pass *pa
     }
     lowering_emit_template(l, pass, TEMPLATE_BACKWARD_WEIGHT);
     release_scratch(l, &scratch);
-    release_saved(l, pass);
+    end_backward(l, pass);
 }
 
 static void emit_backward(struct lowering *l, const struct lower_pass *pass)
@@ -251,7 +278,7 @@ static void emit_backward(struct lowering *l, const struct lower_pass *pass)
     lowering_emit_template(l, pass, split ? TEMPLATE_BACKWARD_INPUT : TEMPLATE_BACKWARD);
     release_scratch(l, &scratch);
     if (!split) {
-        release_saved(l, pass);
+        end_backward(l, pass);
     }
 }
 
@@ -263,7 +290,21 @@ static void remember_pass_end(struct rank_state *rank)
     rank->pass_ends[0] = rank->last_compute;
 }
 
-static void emit_layer_pass(struct lowering *l, const struct lower_pass *pass)
+/* ZeRO-2, 3: the whole gradient lives only until its bucket has been reduced and scattered. Units of FSDP1 join theirs at the end of the pass. */
+static void acquire_full_gradient(struct lowering *l, const struct lower_layer *layer)
+{
+    uint32_t *full = &l->rank->full_gradient[layer->index];
+    if (layer->zero_stage < 2 || layer->replicas == 1 || !(layer->parameters > 0) || *full != SCHED_NONE ||
+        l->request->policy->owns_model_data || lowering_is_flat_unit(l, layer)) {
+        return;
+    }
+    *full = lower_buffer(l, SPACE_DEVICE, lowering_full_gradient_bytes(l, layer), BUFFER_GRADIENT, 0,
+                         "gradient before reduce-scatter");
+    lower_next_acquires(l, *full);
+}
+
+/* `next`: the layer whose pass of the kind follows in the chunk, or NULL. */
+static void emit_layer_pass(struct lowering *l, const struct lower_pass *pass, const struct lower_layer *next)
 {
     const struct memory_policy *policy = l->request->policy;
     const struct lower_layer *layer = pass->layer;
@@ -277,13 +318,11 @@ static void emit_layer_pass(struct lowering *l, const struct lower_pass *pass)
     }
     bool final_part =
         pass->kind == LOWER_BACKWARD_WEIGHT || (pass->kind == LOWER_BACKWARD && !l->request->order->splits_backward);
-    uint32_t *full = &l->rank->full_gradient[layer->index];
-    if (final_part && layer->zero_stage >= 2 && layer->replicas > 1 && layer->parameters > 0 && *full == SCHED_NONE &&
-        !policy->owns_model_data) {
-        /* ZeRO-2, 3: the whole gradient lives only until its bucket has been reduced and scattered */
-        *full = lower_buffer(l, SPACE_DEVICE, lowering_full_gradient_bytes(l, layer), BUFFER_GRADIENT, 0,
-                             "gradient before reduce-scatter");
-        lower_next_acquires(l, *full);
+    if (next != NULL) {
+        lowering_gather_ahead(l, pass, next);
+    }
+    if (final_part) {
+        acquire_full_gradient(l, layer);
     }
     switch (pass->kind) {
     case LOWER_FORWARD: emit_forward(l, pass); break;
@@ -291,6 +330,8 @@ static void emit_layer_pass(struct lowering *l, const struct lower_pass *pass)
     case LOWER_BACKWARD_WEIGHT: emit_backward_weight(l, pass); break;
     }
     release_at_last(l, gathered);
+    release_at_last(l, l->rank->small_tables);
+    l->rank->small_tables = SCHED_NONE;
     remember_pass_end(l->rank);
     if (policy->after_pass != NULL) {
         policy->after_pass(l, pass);
@@ -325,7 +366,7 @@ static bool chunk_merges(const struct lowering *l, uint32_t chunk, enum lower_pa
     for (uint32_t i = 0; i < rank->chunk_layer_count[chunk]; i++) {
         const struct lower_layer *layer = &rank->layers[rank->chunk_first_layer[chunk] + i];
         if (!lowering_template(l, layer, pass_template_kind(l, kind))->mergeable || lowering_casts_weights(l, layer) ||
-            (i > 0 && !lowering_stays(l, layer[-1].layout, layer->layout)) ||
+            lowering_is_flat_unit(l, layer) || (i > 0 && !lowering_stays(l, layer[-1].layout, layer->layout)) ||
             (kind != LOWER_FORWARD && layer->recompute != RECOMPUTE_NONE)) {
             return false;
         }
@@ -443,7 +484,8 @@ bool lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kin
         if (i == count - 1) {
             lower_next_acquires(l, rank->output);
         }
-        emit_layer_pass(l, &pass);
+        bool ends = i == count - 1;
+        emit_layer_pass(l, &pass, ends ? NULL : pass.layer + (kind == LOWER_FORWARD ? 1 : -1));
     }
     return last;
 }

@@ -221,7 +221,7 @@ static void size_layer(const struct lowering *l, struct lower_layer *layer)
 }
 
 static uint32_t place_buffer(struct lowering *l, const struct lower_layer *layer, enum buffer_class buffer_class,
-                             uint64_t bytes)
+                             uint64_t bytes, uint8_t flags)
 {
     if (bytes == 0) {
         return SCHED_NONE;
@@ -240,7 +240,14 @@ static uint32_t place_buffer(struct lowering *l, const struct lower_layer *layer
     } else {
         snprintf(label, sizeof label, "%s %s", layer_kind_word(layer->kind), buffer_class_word(buffer_class));
     }
-    return lower_buffer(l, kind, (double)bytes, buffer_class, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END, label);
+    return lower_buffer(l, kind, (double)bytes, buffer_class, flags, label);
+}
+
+bool lower_makes_gradients(const struct software *software, const struct memory_policy *policy,
+                           const struct pipeline_order *order, uint32_t zero_stage, double replicas)
+{
+    return software->gradients_as_made && zero_stage >= 2 && (replicas > 1 || software->flat_units) &&
+           policy->place == NULL && !policy->owns_model_data && !order->asynchronous;
 }
 
 /* Older versions of the weights, with which micro-batches in flight went forward (PipeDream). A stage always keeps as many. */
@@ -297,6 +304,19 @@ static void runtime_buffer(struct lowering *l, const struct rank_state *rank)
     if (bytes > 0) {
         lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_RUNTIME, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END,
                      "context, communicators, workspaces");
+    }
+}
+
+/* The modules' one buffer (software.memory.module_buffer). */
+static void module_buffer(struct lowering *l, const struct rank_state *rank)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < rank->layer_count; i++) {
+        bytes = fmax(bytes, rank->layers[i].graph->module_buffer_bytes);
+    }
+    if (bytes > 0) {
+        lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_WORKSPACE, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END,
+                     "modules' buffer");
     }
 }
 
@@ -389,6 +409,8 @@ enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, u
     *rank = (struct rank_state){ .stage = stage, .d = d, .c = c, .t = t, .device = lowering_gpu(l, stage, d, c, t) };
     rank->last_compute = SCHED_NONE;
     rank->last_data = SCHED_NONE;
+    rank->small_tables = SCHED_NONE;
+    rank->ahead_layer = rank->ahead_weights = rank->ahead_op = SCHED_NONE;
     rank->last_send = SCHED_NONE;
     rank->exchanged = SCHED_NONE;
     rank->lone_send = SCHED_NONE;
@@ -440,16 +462,22 @@ enum status lowering_open_rank(struct lowering *l, uint32_t stage, uint32_t d, u
                            : SCHED_NONE;
     TRY(lowering_templates(l, rank));
     TRY(rank_arrays(l, rank));
+    const uint8_t always = BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END;
     for (uint32_t i = 0; i < rank->layer_count; i++) {
         struct lower_layer *layer = &rank->layers[i];
         size_layer(l, layer);
-        layer->weight = place_buffer(l, layer, BUFFER_WEIGHT, layer->weight_bytes);
+        layer->weight = place_buffer(l, layer, BUFFER_WEIGHT, layer->weight_bytes, always);
         stash_buffer(l, layer);
-        layer->gradient = place_buffer(l, layer, BUFFER_GRADIENT, layer->gradient_bytes);
-        layer->optimizer = place_buffer(l, layer, BUFFER_OPTIMIZER, layer->optimizer_bytes);
+        bool made = lower_makes_gradients(l->request->software, l->request->policy, l->request->order,
+                                          layer->zero_stage, layer->replicas);
+        layer->gradient_life = made ? GRADIENT_TO_COME : GRADIENT_STAYS;
+        layer->gradient = place_buffer(l, layer, BUFFER_GRADIENT, layer->gradient_bytes,
+                                       layer->gradient_life == GRADIENT_STAYS ? always : 0);
+        layer->optimizer = place_buffer(l, layer, BUFFER_OPTIMIZER, layer->optimizer_bytes, always);
     }
     TRY(ask_recompute(l, rank));
     bucket_buffer(l, rank);
+    module_buffer(l, rank);
     runtime_buffer(l, rank);
     return l->status;
 }

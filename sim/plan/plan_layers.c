@@ -107,6 +107,12 @@ struct layer_shape plan_layer_shape(const struct plan *plan, const struct model 
         .fp32_softmax = software->fp32_softmax,
         .separate_backward_weight = splits_backward,
         .selective_ops = software->selective_ops,
+        .qkv_copied = software->qkv_copied,
+        .context_copied = software->context_copied,
+        .gate_apart = software->gate_apart,
+        .norm_fp32 = software->norm_fp32,
+        .module_buffer = software->module_buffer,
+        .module_buffer_alone = software->module_buffer_alone,
         .loss = software->loss,
         .gradient_bytes = (int64_t)software->gradient_bytes,
     };

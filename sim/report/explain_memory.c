@@ -5,8 +5,11 @@
 
 #include "sim/base/units.h"
 #include "sim/model/variant.h"
+#include "sim/plan/lower.h"
 #include "sim/plan/plan_replicas.h"
+#include "sim/plan/policy.h"
 #include "sim/report/explain_internal.h"
+#include "strategies/registry.h"
 
 typedef long long wide; /* for printing */
 
@@ -161,6 +164,7 @@ struct stage_contents {
     bool embedding, head;
     /* On one device, after tensor parallelism. Bytes: as their ZeRO stages divide them. */
     double parameters, weight_bytes, gradient_bytes, optimizer_bytes;
+    double made_bytes; /* of gradient_bytes, those that are there from the reduction to the update only */
 };
 
 /* A layer's share, `parameters` of it on one device before ZeRO. */
@@ -171,7 +175,10 @@ static void add_layer(const struct explainer *e, struct stage_contents *c, int64
     double replicas = (double)(split->data * e->from->scenario->plan.context * order_copies(e->order));
     c->parameters += parameters;
     c->weight_bytes += parameters * sw->weight_bytes / (split->zero_stage >= 3 ? replicas : 1);
-    c->gradient_bytes += parameters * sw->gradient_bytes / (split->zero_stage >= 2 ? replicas : 1);
+    double gradient = parameters * sw->gradient_bytes / (split->zero_stage >= 2 ? replicas : 1);
+    const struct memory_policy *policy = registry_policy(e->from->scenario->plan.policy, NULL);
+    c->gradient_bytes += gradient;
+    c->made_bytes += lower_makes_gradients(sw, policy, e->order, (uint32_t)split->zero_stage, replicas) ? gradient : 0;
     c->optimizer_bytes += parameters * (sw->master_bytes + sw->moments_bytes) / (split->zero_stage >= 1 ? replicas : 1);
 }
 
@@ -242,8 +249,9 @@ void explain_states(struct explainer *e)
     double replicas = (double)(plan->data * plan->context);
     const struct software_source *source = software_source_of(sw, "bytes_per_parameter");
     explain_section(e, "states", "Parameters, gradients and optimizer states",
-                    "Bytes of one device. \"in the schedule\" sums the buffers that live all step long there; a memory "
-                    "policy may have put some elsewhere.");
+                    "Bytes of one device. \"sum\" leaves out gradients that are there from their reduction to the "
+                    "update only (software.memory.gradients_as_made). \"in the schedule\" sums the buffers that live "
+                    "all step long there; a memory policy may have put some elsewhere.");
     explain_value(
         e, "bytes per parameter", software_state_bytes(sw), "bytes", "weight + gradient + master + moments",
         explain_text(e, "%g + %g + %g + %g", sw->weight_bytes, sw->gradient_bytes, sw->master_bytes, sw->moments_bytes),
@@ -277,7 +285,7 @@ void explain_states(struct explainer *e)
         explain_cell_number(e, c.weight_bytes);
         explain_cell_number(e, c.gradient_bytes);
         explain_cell_number(e, c.optimizer_bytes);
-        explain_cell_number(e, c.weight_bytes + c.gradient_bytes + c.optimizer_bytes);
+        explain_cell_number(e, c.weight_bytes + c.gradient_bytes - c.made_bytes + c.optimizer_bytes);
         explain_cell_number(e, lasting);
         const char *layers = e->mixed
                                  ? explain_text(e, "%u layers as split", c.layers)

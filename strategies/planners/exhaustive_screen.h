@@ -12,7 +12,9 @@
  *     step     = pipeline + tail + tied embedding's all-reduce + norm and Adam of the largest stage + ZeRO-1, 2: gather of its weights + host time of a step
  *
  *     least_i  = states / ZeRO's shares + runtime + in flight * saved + short-lived tensors of the last layer's backward: all of it lives at one instant, so no schedule needs less
- *     peak_i   = least_i + gathered weights ahead, gradients waiting to be scattered, boundary buffers
+ *                shards of gradients that the reduction makes (software.memory.gradients_as_made) count in it where an earlier micro-batch certainly made them; units of FSDP1 (flat_units): the
+ *                greater of a layer's pass with its own gradients, and of their joining at its end
+ *     peak_i   = least_i + those shards + gathered weights ahead, gradients waiting to be scattered, boundary buffers
  *
  * `in flight` is counted on the order itself. Not in it: contention between data- and tensor-parallel traffic, waits for the last member of a collective, SMs that collectives take, memory
  * that an allocator loses. */

@@ -139,12 +139,19 @@ static enum status in_flight(struct screen *s, const struct point *point, int64_
 
 /* ---- memory ---- */
 
+/* Units of FSDP1, also in groups of one (lower.h). */
+static bool flat_units(const struct screen *s, const struct point *p)
+{
+    return s->scenario->software.flat_units && p->at->zero_stage >= 2;
+}
+
 /* Weights wider than kernels take are cast for the forward and kept for the backward. */
 static bool casts_weights(const struct screen *s, const struct point *p)
 {
     const struct software *software = &s->scenario->software;
     return dtype_bytes(s->scenario->plan.precision) < software->weight_bytes &&
-           software->gathered_bytes < software->weight_bytes && (p->at->zero_stage < 3 || p->data.count == 1);
+           software->gathered_bytes < software->weight_bytes && (p->at->zero_stage < 3 || p->data.count == 1) &&
+           (p->at->zero_stage < 3 || !software->flat_units);
 }
 
 /* What a micro-batch leaves on the device until its backward: saved tensors, and weights cast for the forward and kept. */
@@ -176,6 +183,23 @@ static double held_bytes(const struct screen *s, const struct point *p, int64_t 
     return bytes + (ends.head ? flight->last_chunk * head_held(s, p) : 0);
 }
 
+/* A layer's backward, beside what the stage holds with what that layer saved: as a whole; or of a unit of FSDP1 the pass, and the joining of its gradients. */
+static double backward_bytes(const struct screen *s, const struct point *p, const struct piece_layer *layer,
+                             double each_parameter)
+{
+    const struct software *software = &s->scenario->software;
+    enum recompute_mode mode = (enum recompute_mode)p->at->recompute;
+    if (!flat_units(s, p)) {
+        return layer->backward_scratch_bytes[mode] + layer->parameters * each_parameter;
+    }
+    bool gathers = p->at->zero_stage >= 3 && (p->data.count > 1 || software->gathered_bytes < software->weight_bytes);
+    double weights = gathers ? layer->parameters * software->gathered_bytes : 0;
+    double again = layer->saved_bytes[RECOMPUTE_NONE] - layer->saved_bytes[mode];
+    double joined = 2 * layer->parameters * software->gathered_bytes;
+    joined += mode == RECOMPUTE_FULL ? 3 * layer->boundary_bytes : layer->boundary_bytes - layer->saved_bytes[mode];
+    return weights + fmax(again + layer->backward_flow_bytes, joined);
+}
+
 /* The highest of the instants that certainly come when most is held: the forward of the last layer, its backward, and behind a head the backward of the layer before. With chunks the forward
  * that fills the stage need not be one of the last chunk, but the backward that follows it is. Unlike layers: the backward of each, when those behind it have let go of theirs.
  * `each_parameter`: bytes that a layer's backward has besides, gathered weights and the whole gradient. */
@@ -186,17 +210,29 @@ static double scratch_bytes(const struct screen *s, const struct point *p, int64
     bool ends = screen_stage_ends(p, stage).head;
     double most = last->forward_scratch_bytes[mode], gone = ends ? head_held(s, p) : 0;
     if (ends) {
-        most = head->backward_scratch_bytes[RECOMPUTE_NONE];
+        most = flat_units(s, p) ? head->backward_flow_bytes : head->backward_scratch_bytes[RECOMPUTE_NONE];
         most = p->at->virtual_stages == 1 ? fmax(most, head->forward_scratch_bytes[RECOMPUTE_NONE]) : most;
     }
     int64_t first = p->variants == 1 ? 0 : screen_first_layer(p, stage);
     for (int64_t i = p->variants == 1 ? 1 : screen_stage_layers(p, stage); i > 0; i--) {
         uint32_t variant = model_layer_variant(p->model, first + i - 1);
         const struct piece_layer *layer = &p->layers->blocks[variant];
-        most = fmax(most, layer->backward_scratch_bytes[mode] + layer->parameters * each_parameter - gone);
+        most = fmax(most, backward_bytes(s, p, layer, each_parameter) - gone);
         gone += block_held(s, p, variant);
     }
     return most;
+}
+
+/* Shards of gradients that the first reduction makes are not there when the stage is fullest before any: certain are those of blocks that an earlier micro-batch has reduced. */
+static double absent_gradients(const struct screen *s, const struct point *p, int64_t stage,
+                               const struct in_flight *flight)
+{
+    const struct software *software = &s->scenario->software;
+    bool made = software->gradients_as_made && p->at->zero_stage >= 2 && (p->data.count > 1 || software->flat_units);
+    bool again = p->at->virtual_stages == 1 && p->micro_batches > flight->pairs && !p->gathers_once;
+    double parameters = screen_stage_parameters(p, stage);
+    parameters -= again ? screen_block_parameters(p, stage) : 0;
+    return made ? parameters * software->gradient_bytes / p->data.count : 0;
 }
 
 enum status screen_stage_memory(struct screen *s, const struct point *p, int64_t stage, double *least, double *peak,
@@ -215,13 +251,15 @@ enum status screen_stage_memory(struct screen *s, const struct point *p, int64_t
     if (software->bucket_copies && replicas > 1 && at->zero_stage == 0) {
         states += parameters * software->reduce_bytes;
     }
-    double runtime = planner_device_bytes(s->scenario, at->tensor > 1, replicas > 1, at->pipeline > 1);
+    double buffer = fmax(layer->module_buffer_bytes, p->layers->head.module_buffer_bytes);
+    buffer = screen_stage_ends(p, stage).head ? buffer : layer->module_buffer_bytes;
+    double runtime = buffer + planner_device_bytes(s->scenario, at->tensor > 1, replicas > 1, at->pipeline > 1);
     double gradient = fmin(software->gradient_bytes, fmin(software->gathered_bytes, software->reduce_bytes));
     double largest = largest_parameters(p, stage), others = screen_block_parameters(p, stage) - layer->parameters;
     double held = held_bytes(s, p, stage, &flight);
     double each_parameter = (zero >= 2 ? gradient : 0) + (zero >= 3 ? software->gathered_bytes : 0);
-    *least = states + runtime + held + scratch_bytes(s, p, stage, each_parameter);
-    *peak = *least;
+    *peak = states + runtime + held + scratch_bytes(s, p, stage, each_parameter);
+    *least = fmax(states + runtime, *peak - absent_gradients(s, p, stage, &flight));
     if (zero >= 3) {
         *peak += p->gathers_once ? others * (software->gathered_bytes + gradient)
                                  : largest * software->gathered_bytes * software->prefetch_layers;

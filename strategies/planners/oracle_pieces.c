@@ -312,6 +312,8 @@ static void size_layer(const struct pieces *p, const struct layer_graph *graph, 
     layer->parameters = graph->parameters;
     layer->tied_parameters = graph->tied_parameters;
     layer->boundary_bytes = graph->boundary_bytes;
+    layer->module_buffer_bytes = graph->module_buffer_bytes;
+    layer->backward_flow_bytes = graph->backward_flow_bytes;
 }
 
 static enum status make_layer(struct pieces *p, const struct layer_graph *graph, const struct piece_group *tensor,

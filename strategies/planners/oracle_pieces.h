@@ -21,7 +21,8 @@ struct piece_layer {
     /* short-lived tensors of the forward; of the backward with what is repeated for it */
     double forward_scratch_bytes[RECOMPUTE_MODE_COUNT], backward_scratch_bytes[RECOMPUTE_MODE_COUNT];
     double parameters, tied_parameters;
-    double boundary_bytes;
+    double boundary_bytes, module_buffer_bytes;
+    double backward_flow_bytes; /* layer.h; for stacks of flat_units */
 };
 
 /* Transformer layers by their variant (sim/model/variant.h; model_variant_count of them). */

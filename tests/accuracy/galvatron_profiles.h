@@ -19,47 +19,43 @@
 #include "strategies/planners/oracle_pieces.h"
 #include "galvatron_golden.h"
 
+/* What of it software models say stands in `software` (hw_models/software.h); the rest is of FSDP's units and of what the predictions add for themselves. */
 struct profile_code {
     const char *software;
-    bool megatron;      /* its modules: [sequence, batch, hidden], a gather buffer */
-    bool tables_apart;  /* word and position tables are units of their own */
-    bool plain_norm;    /* RMSNorm of fp32 primitives */
-    bool gate_apart;    /* SwiGLU as two kernels though the rest is fused */
-    bool fp32_logits;   /* the loss reads an fp32 copy */
-    bool logits_twice;  /* the loss makes one more 16-bit copy */
-    bool buffer_always; /* the gather buffer is there in a group of one, too */
-    bool no_prefetch;   /* in pipelines the unit before is not gathered ahead (core/parallel.py of May 2024) */
+    bool megatron;     /* its modules: [sequence, batch, hidden] */
+    bool tables_apart; /* word and position tables are units of their own */
+    bool fp32_logits;  /* the loss reads an fp32 copy */
+    bool logits_twice; /* the loss makes one more 16-bit copy */
+    bool no_prefetch;  /* in pipelines the unit before is not gathered ahead (core/parallel.py of May 2024) */
     double
         norm_apart; /* bytes a value that the norm before the head keeps of samples that the head does not have: it is split like the layers, the head over all devices */
 };
 
-/* The logits as they are, or in fp32. */
+/* The logits as they are, or in fp32. flash_attn's modules; Megatron's. */
 #define FLASH   "{\"base\":\"megatron-flash\",\"kernels\":{\"loss\":\"half\"}}"
-#define EAGER   "{\"base\":\"pytorch-eager\",\"kernels\":{\"loss\":\"half\"}}"
-#define FP32    "{\"base\":\"pytorch-eager\",\"kernels\":{\"loss\":\"jit\"}}"
-#define UNFUSED "{\"base\":\"pytorch-eager\",\"kernels\":{\"flash_attention\":false,\"loss\":\"half\"}}"
+#define MODULES "{\"base\":\"megatron-flash\",\"kernels\":{\"loss\":\"half\",\"qkv_copied\":true,\"gate_apart\":true}}"
+#define MEGATRON_2024                                                                                                  \
+    "{\"base\":\"megatron-flash\",\"kernels\":{\"loss\":\"half\",\"qkv_copied\":true,\"context_copied\":true},"        \
+    "\"memory\":{\"module_buffer\":true,\"module_buffer_alone\":true}}"
+#define PRIMITIVES(loss)                                                                                               \
+    "{\"base\":\"pytorch-eager\",\"kernels\":{\"loss\":\"" loss "\",\"context_copied\":true,\"norm_fp32\":true},"      \
+    "\"memory\":{\"module_buffer\":true,\"module_buffer_alone\":true}}"
+#define UNFUSED                                                                                                        \
+    "{\"base\":\"pytorch-eager\",\"kernels\":{\"flash_attention\":false,\"loss\":\"half\"},\"memory\":{"               \
+    "\"module_buffer\":true}}"
 
-static const struct profile_code GPT_FA = { .software = FLASH, .no_prefetch = true };
-static const struct profile_code LLAMA_FA = {
-    .software = FLASH, .gate_apart = true, .no_prefetch = true, .norm_apart = 2
+static const struct profile_code GPT_FA = { .software = MODULES, .no_prefetch = true };
+static const struct profile_code LLAMA_FA = { .software = MODULES, .no_prefetch = true, .norm_apart = 2 };
+static const struct profile_code FA_2024 = { .software = MODULES, .tables_apart = true, .norm_apart = 4 };
+static const struct profile_code GPT_2024 = { .software = MEGATRON_2024, .megatron = true, .tables_apart = true };
+static const struct profile_code LLAMA_2024 = { .software = PRIMITIVES("half"),
+                                                .megatron = true,
+                                                .tables_apart = true };
+static const struct profile_code LLAMA_OCT_2024 = {
+    .software = PRIMITIVES("jit"), .megatron = true, .tables_apart = true, .fp32_logits = true
 };
-static const struct profile_code FA_2024 = {
-    .software = FLASH, .tables_apart = true, .gate_apart = true, .norm_apart = 4
-};
-static const struct profile_code GPT_2024 = {
-    .software = FLASH, .megatron = true, .tables_apart = true, .buffer_always = true
-};
-static const struct profile_code LLAMA_2024 = {
-    .software = EAGER, .megatron = true, .tables_apart = true, .plain_norm = true, .buffer_always = true
-};
-static const struct profile_code LLAMA_OCT_2024 = { .software = FP32,
-                                                    .megatron = true,
-                                                    .tables_apart = true,
-                                                    .plain_norm = true,
-                                                    .fp32_logits = true,
-                                                    .buffer_always = true };
 static const struct profile_code FROM_2025 = {
-    .software = FLASH, .megatron = true, .tables_apart = true, .logits_twice = true
+    .software = "{\"base\":\"galvatron\"}", .megatron = true, .tables_apart = true, .logits_twice = true
 };
 static const struct profile_code T5_2025 = { .software = FLASH, .megatron = true };
 static const struct profile_code BERT_VIT = { .software = UNFUSED, .megatron = true, .tables_apart = true };
