@@ -111,6 +111,11 @@ has "$page" "all tokens</th>.*<td class=.s.>not known</td>"
 has "$page" "what is not said of it</th><td class=.s.>-</td><td class=.s.>electricity usd per kwh</td>"
 has "$page" "Cost, rented<b>.*per trillion tokens; 5 to 95 %: .[0-9,.]* to "
 
+run 0 report "$s" --out "$page" --quiet --quick --tokens 1e12 --days 30 # no price of electricity: said once
+has "$page" "<caption[^>]*>What the deadline takes"
+! grep -q "Further figures" "$page"
+expect "  nothing left over of a deadline without the price of electricity" $?
+
 # of a result: the folder, the file in it, the file alone, one that belongs to other files
 run 0 run "$fit" --out "$folder/result" --sensitivity --critical-path --quiet --json
 cmp -s "$folder/out" "$folder/result/result.json"
