@@ -167,6 +167,20 @@ run 0 sweep "$folder/sweep.json" --db "$folder/s.db" --quiet
 run 1 report "$folder/s.db"
 complains "choose with --sweep ID from 1 (small <b>), 2 (other <b>)"
 run 0 report "$folder/s.db" --sweep 2 --out "$page"
+# points that cannot be computed: they are not called simulated, their missing value is "-", and where nothing fits there is no best
+printf '{ "schema": "memwall.sweep/1", "name": "faults", "base": "%s", "axes": [ { "name": "x", "values": [0, 1, 2] }, { "path": "training.global_batch", "expression": "4 / x" } ] }' "$s" >"$folder/faults.json"
+run 0 sweep "$folder/faults.json" --db "$folder/faults.db" --quiet
+run 0 report "$folder/faults.db" --out "$page"
+whole "$page"
+has "$page" "<th scope=.row.[^>]*>-</th>"
+has "$page" "The best by tokens a second"
+! grep -q "<small>simulated in full" "$page"
+expect "  nor called simulated" $?
+sed -i 's/0, 1, 2/0, -1/' "$folder/faults.json"
+run 2 sweep "$folder/faults.json" --db "$folder/none.db" --quiet
+run 2 report "$folder/none.db" --out "$page"
+! grep -q "The best by tokens a second" "$page"
+expect "  no best where nothing fits" $?
 
 # what it refuses
 run 1 report "$folder/nothing.json"
