@@ -330,6 +330,9 @@ enum status machine_note_overrides(struct machine *machine, const struct json *r
         if (skipped) {
             continue;
         }
+        if (json_type(&child) == JSON_NULL) { /* what it seems to take away would stay */
+            return json_error(&child, error, "null takes nothing away from the base: leave the key out");
+        }
         if (json_type(&child) != JSON_OBJECT) {
             TRY(machine_add_source(machine, key, origin, false, error));
             continue;

@@ -6,7 +6,7 @@
 
 /* machine_fields.c: all scalars of the sections gpu, host, latency, memory_overhead, nccl, network, price, power. */
 enum status machine_read_fields(struct machine *machine, const struct json *root, bool partial, struct error *error);
-/* Note every scalar that an override sets as coming from `origin`. */
+/* Note every scalar that an override sets as coming from `origin`. null is refused: nothing can be taken away. */
 enum status machine_note_overrides(struct machine *machine, const struct json *root, const char *origin,
                                    struct error *error);
 

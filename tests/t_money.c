@@ -269,6 +269,44 @@ static void test_scale_all_refused(void)
     scenario_free(&scenario);
 }
 
+/* Of many that do not run some are named whole, the others counted. */
+static void test_scale_many_refused(void)
+{
+    static const char *const sets[] = { "gpus=2",
+                                        "parallel.tensor=1",
+                                        "parallel.pipeline=2",
+                                        "parallel.pipeline_order=interleaved",
+                                        "parallel.virtual_stages=2",
+                                        "training.global_batch=20790" };
+    struct scenario scenario;
+    struct scale_out out;
+    struct error error = { 0 };
+    EXPECT_INT(scenario_parse(&scenario, SMALL, "test", sets, 6, &error), STATUS_OK);
+    /* As if 100 replicas were enough, and they are not: of the divisors from there on, those that leave odd micro-batches are refused. */
+    const struct scale_need need = {
+        .tokens = 20790 * 512, .step_s = 0.1, .tokens_per_step = 20790 * 512, .days = 0.001 / 86400
+    };
+    EXPECT_INT(scale_out_find(&out, &scenario, &need, &error), STATUS_OK);
+    uint32_t refused = 0, named = 0;
+    for (uint32_t factor = 100; factor <= 20790; factor++) {
+        refused += 20790 % factor == 0 && 20790 / factor % 2 == 1;
+    }
+    char more[64];
+    snprintf(more, sizeof more, " and %u more; the fastest that runs has", refused - 13);
+    printf("%u refused: %s\n", refused, out.kept.reason);
+    EXPECT_PART(out.kept.reason, more);
+    const char *list = strstr(out.kept.reason, "GPUs run: ");
+    EXPECT(list != NULL);
+    for (const char *c = list != NULL ? list + 10 : ""; *c != '\0' && *c != ';'; named++) {
+        char *end;
+        unsigned long gpus = strtoul(c, &end, 10);
+        EXPECT(end > c && 2 * 20790 % gpus == 0);
+        c = strncmp(end, ", ", 2) == 0 ? end + 2 : strchr(end, ';');
+    }
+    EXPECT_INT(named, 12);
+    scenario_free(&scenario);
+}
+
 /* Failures of more GPUs count. */
 static void test_scale_goodput(void)
 {
@@ -285,4 +323,4 @@ static void test_scale_goodput(void)
 
 TEST_MAIN(TEST(test_by_hand), TEST(test_days_and_goodput), TEST(test_missing), TEST(test_refused), TEST(test_texts),
           TEST(test_prices_of_machines), TEST(test_scale_out), TEST(test_scale_refused), TEST(test_scale_all_refused),
-          TEST(test_scale_goodput))
+          TEST(test_scale_many_refused), TEST(test_scale_goodput))

@@ -105,9 +105,10 @@ static void test_recomputation_is_told_apart(void)
 
 static void test_executed_words(void)
 {
-    EXPECT_PART(result_executed_words(1, 1.3), "with recomputation");
-    EXPECT_PART(result_executed_words(1, 0.9), "masked half");
-    EXPECT(strstr(result_executed_words(1, 1), "recomputation") == NULL);
+    EXPECT_PART(result_executed_words(1, 1.3, true), "with recomputation");
+    EXPECT_PART(result_executed_words(1, 1.0001, false), "padding of the vocabulary");
+    EXPECT_PART(result_executed_words(1, 0.9, true), "masked half");
+    EXPECT_PART(result_executed_words(1, 1, false), "as the model's FLOPs count them");
 }
 
 static void test_traffic_by_class_sums_to_bytes(void)

@@ -83,11 +83,12 @@ static double hardware_flops(const struct schedule *s, const struct work_flops *
     return sum;
 }
 
-const char *result_executed_words(double model_tflops, double hardware_tflops)
+const char *result_executed_words(double model_tflops, double hardware_tflops, bool recomputes)
 {
+    const char *more = recomputes ? "with recomputation" : "with the padding of the vocabulary";
     return hardware_tflops < model_tflops * (1 - 1e-9)
                ? "causal attention leaves out the masked half, which the model's FLOPs count"
-           : hardware_tflops > model_tflops * (1 + 1e-9) ? "with recomputation"
+           : hardware_tflops > model_tflops * (1 + 1e-9) ? more
                                                          : "as the model's FLOPs count them";
 }
 

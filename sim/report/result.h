@@ -82,8 +82,8 @@ struct result {
     struct arena arena;
 };
 
-/* What distinguishes executed FLOPs from the model's, in a few words: recomputation adds, causal attention leaves out. */
-const char *result_executed_words(double model_tflops, double hardware_tflops);
+/* What distinguishes executed FLOPs from the model's, in a few words: recomputation adds, padding too (numbers.vocab_multiple), causal attention leaves out. */
+const char *result_executed_words(double model_tflops, double hardware_tflops, bool recomputes);
 
 /* The steps of an executor that measures. */
 struct measured_steps {

@@ -102,7 +102,12 @@ static void headline(const struct result *result, const struct result_input *inp
                   text_number(result->tokens_per_s_per_gpu, 4, a, sizeof a));
     text_flops_per_s(result->model_tflops_per_gpu * 1e12, a, sizeof a);
     text_flops_per_s(result->hardware_tflops_per_gpu * 1e12, b, sizeof b);
-    const char *executed = result_executed_words(result->model_tflops_per_gpu, result->hardware_tflops_per_gpu);
+    bool recomputes = false;
+    for (uint32_t i = 0; i < result->stage_count; i++) {
+        recomputes = recomputes || result->stages[i].busy_s[TIME_RECOMPUTE] > 0;
+    }
+    const char *executed =
+        result_executed_words(result->model_tflops_per_gpu, result->hardware_tflops_per_gpu, recomputes);
     if (input->is_elsewhere) {
         strbuf_printf(out, "  model FLOP rate    %s a GPU\n  executed FLOP rate %s a GPU (%s)\n", a, b, executed);
         put_memory_efficiency(input, result, out);

@@ -9,7 +9,7 @@
 #include "sim/base/units.h"
 #include "sim/report/sensitivity_trial.h"
 
-enum { ROUNDS_MAX = 32 };
+enum { ROUNDS_MAX = 32, REFUSALS_NAMED = 12 };
 
 static const double SECONDS_PER_DAY = 86400;
 
@@ -118,27 +118,32 @@ static enum status find_grown(struct scale_option *option, const struct scenario
 /* Factors that do not run: why the first does not, and the GPUs of the others. */
 struct refusals {
     char first[SCALE_REASON_BYTES];
-    struct strbuf others;
+    struct strbuf others; /* REFUSALS_NAMED of them */
+    uint32_t count;       /* of the others */
 };
 
 static void note_refusal(struct refusals *refused, const struct scale_option *option)
 {
     if (refused->first[0] == '\0') {
         memcpy(refused->first, option->reason, sizeof refused->first);
-    } else {
+    } else if (refused->count++ < REFUSALS_NAMED) {
         strbuf_printf(&refused->others, "%s%u", refused->others.length > 0 ? ", " : "", option->gpus);
     }
 }
 
 static void tell_refusals(struct scale_option *best, const struct refusals *refused)
 {
-    char fastest[64] = "";
+    char fastest[64] = "", more[32] = "";
     if (best->simulated) {
         (void)snprintf(fastest, sizeof fastest, "; the fastest that runs has %u GPUs", best->gpus);
     }
+    if (refused->count > REFUSALS_NAMED) {
+        (void)snprintf(more, sizeof more, " and %u more", refused->count - REFUSALS_NAMED);
+    }
     bool others = refused->others.length > 0;
-    (void)snprintf(best->reason, sizeof best->reason, "%.280s%s%.100s%s", refused->first,
-                   others ? "; nor do these numbers of GPUs run: " : "", others ? refused->others.text : "", fastest);
+    (void)snprintf(best->reason, sizeof best->reason, "%.280s%s%.100s%s%s", refused->first,
+                   others ? "; nor do these numbers of GPUs run: " : "", others ? refused->others.text : "", more,
+                   fastest);
 }
 
 /* A factor that divides the micro-batches: the fastest is kept, the refusals too. */

@@ -34,7 +34,8 @@ static void results_table(struct strbuf *out)
                        "  reason TEXT, -- NULL when done\n"
                        "  error_kind TEXT, -- of errors; 'out of memory', 'input/output error' and 'execution failed' "
                        "are tried again\n"
-                       "  scenario TEXT NOT NULL, -- memwall run reads it\n"
+                       "  scenario TEXT NOT NULL, -- memwall run reads it; the base scenario where a point has none of "
+                       "its own (error)\n"
                        "  schedule_hash TEXT,\n"
                        "  bound TEXT, -- what binds most\n"
                        "  traffic TEXT, -- JSON: bytes of a step by kind of link\n");

@@ -169,7 +169,7 @@ static void put_answer(const struct sweep_page *p)
     html_open(h, "ul");
     html_attr(h, "class", "cards");
     snprintf(text, sizeof text, "%" PRId64, data->rows);
-    page_card(h, "Points", (double)data->rows, text, "simulated in full");
+    page_card(h, "Points", (double)data->rows, text, data->counts[SWEEP_ERROR] > 0 ? NULL : "simulated in full");
     snprintf(text, sizeof text, "%" PRId64, data->counts[SWEEP_DONE]);
     page_card(h, "Fit", (double)data->counts[SWEEP_DONE], text, NULL);
     snprintf(text, sizeof text, "%" PRId64, data->counts[SWEEP_DOES_NOT_FIT]);
@@ -186,7 +186,9 @@ static void put_answer(const struct sweep_page *p)
         html_printf(h, "%" PRId64 " rows of other versions of memwall are not looked at.", data->other_versions);
         html_close(h, "p");
     }
-    sweep_page_rows(p, NULL, data->best, "The best by tokens a second");
+    if (data->counts[SWEEP_DONE] > 0) {
+        sweep_page_rows(p, NULL, data->best, "The best by tokens a second");
+    }
 }
 
 /* --- what did not end well */

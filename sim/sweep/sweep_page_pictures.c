@@ -169,7 +169,7 @@ static void put_axis(const struct sweep_page *p, const struct sweep_axis_effects
     for (uint32_t i = 0; i < axis->effect_count; i++) {
         const struct sweep_effect *effect = &axis->effects[i];
         html_row(h);
-        html_cell(h, effect->value);
+        html_cell(h, effect->value[0] != '\0' ? effect->value : "-");
         snprintf(text, sizeof text, "%" PRId64, effect->rows);
         html_cell_data(h, (double)effect->rows, text);
         snprintf(text, sizeof text, "%" PRId64, effect->done);

@@ -15,7 +15,7 @@
     X(tokens_per_s, 1, false, "tokens a second, whole cluster")                                                        \
     X(tokens_per_s_per_gpu, 1, false, "tokens a second and GPU")                                                       \
     X(model_tflops_per_gpu, 1, false, "TFLOP/s a GPU, without recomputation")                                          \
-    X(hardware_tflops_per_gpu, 1, false, "TFLOP/s a GPU, with recomputation")                                          \
+    X(hardware_tflops_per_gpu, 1, false, "TFLOP/s a GPU, as executed")                                                 \
     X(mfu, 1, false, "model FLOPs over peak, fraction")                                                                \
     X(hfu, 1, false,                                                                                                   \
       "executed FLOPs over peak, fraction; below mfu where causal attention leaves out the half that mfu counts")      \

@@ -111,6 +111,11 @@ has "$page" "all tokens</th>.*<td class=.s.>not known</td>"
 has "$page" "what is not said of it</th><td class=.s.>-</td><td class=.s.>electricity usd per kwh</td>"
 has "$page" "Cost, rented<b>.*per trillion tokens; 5 to 95 %: .[0-9,.]* to "
 
+run 0 report "$s" --out "$page" --quiet --quick --tokens 1e12 --days 30 # no price of electricity: said once
+has "$page" "<caption[^>]*>What the deadline takes"
+! grep -q "Further figures" "$page"
+expect "  nothing left over of a deadline without the price of electricity" $?
+
 # of a result: the folder, the file in it, the file alone, one that belongs to other files
 run 0 run "$fit" --out "$folder/result" --sensitivity --critical-path --quiet --json
 cmp -s "$folder/out" "$folder/result/result.json"
@@ -162,6 +167,20 @@ run 0 sweep "$folder/sweep.json" --db "$folder/s.db" --quiet
 run 1 report "$folder/s.db"
 complains "choose with --sweep ID from 1 (small <b>), 2 (other <b>)"
 run 0 report "$folder/s.db" --sweep 2 --out "$page"
+# points that cannot be computed: they are not called simulated, their missing value is "-", and where nothing fits there is no best
+printf '{ "schema": "memwall.sweep/1", "name": "faults", "base": "%s", "axes": [ { "name": "x", "values": [0, 1, 2] }, { "path": "training.global_batch", "expression": "4 / x" } ] }' "$s" >"$folder/faults.json"
+run 0 sweep "$folder/faults.json" --db "$folder/faults.db" --quiet
+run 0 report "$folder/faults.db" --out "$page"
+whole "$page"
+has "$page" "<th scope=.row.[^>]*>-</th>"
+has "$page" "The best by tokens a second"
+! grep -q "<small>simulated in full" "$page"
+expect "  nor called simulated" $?
+sed -i 's/0, 1, 2/0, -1/' "$folder/faults.json"
+run 2 sweep "$folder/faults.json" --db "$folder/none.db" --quiet
+run 2 report "$folder/none.db" --out "$page"
+! grep -q "The best by tokens a second" "$page"
+expect "  no best where nothing fits" $?
 
 # what it refuses
 run 1 report "$folder/nothing.json"

@@ -41,9 +41,13 @@ static void card_rates(struct html *h, const struct step_result *r)
         page_card(h, "Throughput", r->samples_per_s, text, NULL);
     }
     if (r->mfu > 0) {
+        bool recomputes = false;
+        for (uint32_t i = 0; i < r->stage_count; i++) {
+            recomputes = recomputes || r->stages[i].busy_s[TIME_RECOMPUTE] > 0;
+        }
         snprintf(below, sizeof below, "%s TFLOP/s a GPU. Executed (HFU): %s, %s",
                  step_number_text(r->model_tflops, number, sizeof number), page_share(r->hfu, text),
-                 result_executed_words(r->model_tflops, r->hardware_tflops));
+                 result_executed_words(r->model_tflops, r->hardware_tflops, recomputes));
         page_card(h, "Model FLOPs of the peak (MFU)", r->mfu, page_share(r->mfu, text), below);
     }
 }

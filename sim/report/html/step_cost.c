@@ -222,10 +222,11 @@ static void put_deadline(struct ledger *l)
                                             { "tokens", "", "tokens", { NULL } },
                                             { "energy", "", "energy", { NULL } },
                                             { "CO2", "", "co2", { NULL } } };
-    for (uint32_t i = 0; i < l->facts->count; i++) { /* prices and terms of the ways are those of the job itself */
+    for (uint32_t i = 0; i < l->facts->count; i++) { /* prices, terms and what is missing are those of the job itself */
         const char *group = l->facts->items[i].group;
         if (strncmp(group, "deadline, ", 10) == 0 &&
-            (strstr(group, ", prices") != NULL || strstr(group, ", terms") != NULL)) {
+            (strstr(group, ", prices") != NULL || strstr(group, ", terms") != NULL ||
+             strstr(group, ", missing") != NULL)) {
             l->said[i] = true;
         }
     }
