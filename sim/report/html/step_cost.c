@@ -160,10 +160,10 @@ static void put_paid(struct ledger *l)
     put_pairs(l, groups, all, COUNT(all));
     put_pairs(l, of_all, all_likely, COUNT(all_likely));
     put_pairs(l, groups, parts, COUNT(parts));
-    put_outlay(l);
     put_a_day(l, groups);
     put_pairs(l, groups, each, COUNT(each));
     put_pairs(l, of_trillion, each_likely, COUNT(each_likely));
+    put_outlay(l);
     put_missing(l, groups);
     html_table_end(l->h);
 }
