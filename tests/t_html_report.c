@@ -95,8 +95,18 @@ static void test_table(void)
     html_cell(&h, "gpu <0>");
     html_cell_data(&h, 2, "2 B");
     html_row_end(&h);
+    html_row(&h); /* words among numbers stand where the numbers stand */
+    html_cell(&h, "all");
+    html_cell(&h, "yes");
+    html_row_end(&h);
+    html_row(&h);
+    html_cell(&h, "rest");
+    html_cell(&h, "more words than one line of a narrow column has");
+    html_row_end(&h);
     html_table_end(&h);
     html_finish(&h);
+    EXPECT_PART(out.text, "<th scope=\"row\" class=\"s\">all</th><td class=\"s r\">yes</td>");
+    EXPECT_PART(out.text, "<td class=\"r\">more words");
     EXPECT_PART(out.text, "<caption id=\"t1\">A &amp; B</caption>");
     EXPECT_PART(out.text, "aria-labelledby=\"t1\"");
     EXPECT_PART(out.text, "<th scope=\"col\" class=\"n\">how much</th>");

@@ -54,6 +54,8 @@ const struct cli_command command_sweep = {
         "traces/lessons, which explains ten.\n"
         "Under mpirun (mpirun -n 4 memwall sweep ...) all ranks compute, rank 0 owns the database; under Slurm either\n"
         "mpirun in a batch script (sbatch --ntasks=64) or srun --mpi=pmix. A job that ended early: submit it again.\n"
+        "cost in the figures is rent, in USD per 1e12 tokens (NULL without a price); memwall buy weighs owning as "
+        "well.\n"
         "Prints the ten best unless --where, --top, --pareto or --csv ask for more. --where is an SQL expression, as\n"
         "in --where \"tensor = 8 and peak_bytes < 60e9\"; ranks by tokens_per_s unless --by names another figure.\n"
         "Exit: 0 all points are in the database, 1 bad input, 2 nothing fits, 3 interrupted or failed.\n",

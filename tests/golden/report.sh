@@ -100,21 +100,30 @@ has "$page" "Executed (HFU): .*, with recomputation"
 run 0 report "$here/../../scenarios/gpt3-175b-dgx-a100.json" --out "$page" --quiet --quick --tokens 300e9 --days 60 --electricity 0.12
 has "$page" "<caption[^>]*>Money: what is paid"
 has "$page" "all tokens</th><td class=.n.><data value=.[0-9.]*.>\$773,090</data></td><td class=.n.><data value=.[0-9.]*.>\$549,911"
-has "$page" "of it electricity</th><td class=.s.>in the rent</td>"
+has "$page" "of it electricity</th><td class=.s r.>in the rent</td>"
+has "$page" "to buy the servers, at once</th><td class=.s r.>-</td><td class=.n.><data value=.2000000.>\$2,000,000</data>"
+has "$page" "in time</th><td class=.s r.>"
 has "$page" "<caption[^>]*>What the deadline takes"
 has "$page" "a server</th><td class=.n.><data value=.250000.>\$250,000</data></td><td>2021, recalled, not read in a source: an estimate"
 has "$page" "power of a server at work</th><td class=.n.><data value=.6500.>6,500 W"
 ! grep -q "Further figures" "$page"
 expect "  nothing left over" $?
 run 0 report "$here/../../scenarios/gpt3-175b-dgx-a100.json" --out "$page" --quiet --quick --tokens 1e9 --uncertainty 20
-has "$page" "all tokens</th>.*<td class=.s.>not known</td>"
-has "$page" "what is not said of it</th><td class=.s.>-</td><td class=.s.>electricity usd per kwh</td>"
+has "$page" "all tokens</th>.*<td class=.s r.>not known</td>"
+has "$page" "what is not said of it</th><td class=.s r.>-</td><td class=.s r.>electricity usd per kwh</td>"
 has "$page" "Cost, rented<b>.*per trillion tokens; 5 to 95 %: .[0-9,.]* to "
 
 run 0 report "$s" --out "$page" --quiet --quick --tokens 1e12 --days 30 # no price of electricity: said once
 has "$page" "<caption[^>]*>What the deadline takes"
 ! grep -q "Further figures" "$page"
 expect "  nothing left over of a deadline without the price of electricity" $?
+
+run 0 report "$fit" --out "$page" --quiet --quick --mtbf-hours 50000 --checkpoint-GBps 10
+has "$page" "size of a checkpoint</th>"
+has "$page" "time to write a checkpoint</th>"
+has "$page" "of the time writes checkpoints</th>"
+! grep -q "row\" class=\"s\">\(checkpoint\|lost\|mtbf\|devices\)</th>" "$page"
+expect "  each figure of failures has words of its own" $?
 
 # of a result: the folder, the file in it, the file alone, one that belongs to other files
 run 0 run "$fit" --out "$folder/result" --sensitivity --critical-path --quiet --json

@@ -8,7 +8,7 @@
 #include "tests/lessons/lesson.h"
 
 static const char HEAD[] =
-    "# Ten lessons on the memory wall\n\n"
+    "# Lessons on the memory wall\n\n"
     "Small what-ifs for a lecture or an evening: each is a sweep over real models and machines, one picture, one "
     "paragraph. Pictures and\n"
     "paragraphs are made from the sweep's rows by `traces/lessons/lessons.sh --update`; a test runs the sweeps again, "

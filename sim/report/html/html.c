@@ -213,10 +213,12 @@ void html_table_named(struct html *h, const char *table_id, const char *caption,
     html_close(h, "caption");
     html_open(h, "thead");
     html_open(h, "tr");
+    h->numbers = 0;
     for (uint32_t i = 0; i < count; i++) {
         html_open(h, "th");
         html_attr(h, "scope", "col");
         if (columns[i].number) {
+            h->numbers |= i < 64 ? UINT64_C(1) << i : 0;
             html_attr(h, "class", "n");
         }
         html_text(h, columns[i].title);
@@ -229,6 +231,7 @@ void html_table_named(struct html *h, const char *table_id, const char *caption,
 
 void html_row(struct html *h)
 {
+    h->column = 0;
     html_open(h, "tr");
 }
 
@@ -242,15 +245,17 @@ static const char *open_cell(struct html *h)
     if (first) {
         html_attr(h, "scope", "row");
     }
+    h->column++;
     return tag;
 }
 
 void html_cell(struct html *h, const char *text)
 {
     enum { SHORT = 30 }; /* is not broken over lines */
+    bool right = h->column < 64 && (h->numbers >> h->column & 1) != 0;
     const char *tag = open_cell(h);
-    if (text[0] != '\0' && strlen(text) <= SHORT) {
-        html_attr(h, "class", "s");
+    if (text[0] != '\0' && (right || strlen(text) <= SHORT)) {
+        html_attr(h, "class", !right ? "s" : strlen(text) <= SHORT ? "s r" : "r");
     }
     html_text(h, text);
     html_close(h, tag);

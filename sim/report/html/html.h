@@ -20,8 +20,10 @@ struct html {
     struct strbuf *out;
     const char *open[HTML_DEPTH_MAX]; /* borrowed: literals */
     uint32_t depth;
-    bool in_tag; /* the start tag is not closed yet */
-    uint32_t id; /* the last one given out by html_new_id */
+    bool in_tag;      /* the start tag is not closed yet */
+    uint32_t id;      /* the last one given out by html_new_id */
+    uint64_t numbers; /* of the open table: bit i is set where column i holds numbers; columns after the 64th do not */
+    uint32_t column;  /* of the open row: cells that it has */
 };
 
 void html_open(struct html *h, const char *tag);
@@ -44,7 +46,8 @@ void html_data(struct html *h, double value, const char *text);
 uint32_t html_new_id(struct html *h);
 void html_finish(struct html *h);
 
-/* A table in a box of its own that scrolls, with a caption; the first cell of a row is its heading. Columns that hold numbers stand to the right.
+/* A table in a box of its own that scrolls, with a caption; the first cell of a row is its heading. Columns that hold numbers stand to the right,
+ * words among them ("yes", "-") too.
  *
  *     html_table(&h, "Spaces", columns, 3); html_row(&h); html_cell(&h, "gpu 0"); html_cell_data(&h, 1.5, "1.5 GiB"); ... html_row_end(&h); html_table_end(&h); */
 struct html_column {

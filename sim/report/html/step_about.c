@@ -34,6 +34,53 @@ void step_facts_put(struct html *h, const struct step_facts *facts, const bool *
     html_table_end(h);
 }
 
+/* Failures in words: names that their units alone tell apart ("checkpoint" of bytes, seconds, a share) are not left alone. */
+static void put_failures(struct html *h, const struct step_facts *facts)
+{
+    static const struct html_column columns[] = { { "figure", false }, { "", true } };
+    static const struct {
+        const char *name, *unit, *label;
+    } rows[] = { { "device mtbf", "hours", "mean time between failures of one GPU" },
+                 { "devices", "", "GPUs" },
+                 { "mtbf", "s", "mean time between failures of the job" },
+                 { "checkpoint", "bytes", "size of a checkpoint" },
+                 { "storage", "bytes_per_s", "storage takes" },
+                 { "storage source", "", "storage is" },
+                 { "checkpoint", "s", "time to write a checkpoint" },
+                 { "restart", "s", "time to restart and read it back" },
+                 { "interval young", "s", "write one every (Young's rule)" },
+                 { "interval first order", "s", "write one every (first order)" },
+                 { "interval daly", "s", "write one every (Daly's rule)" },
+                 { "interval exact", "s", "write one every (exact)" },
+                 { "interval simulated", "s", "write one every (failures simulated)" },
+                 { "interval steps", "", "steps from one to the next (Daly's rule)" },
+                 { "goodput", "", "of the time makes steps" },
+                 { "goodput simulated", "", "of the time makes steps (failures simulated)" },
+                 { "checkpoint", "share", "of the time writes checkpoints" },
+                 { "lost", "share", "of the time is lost: steps done again, restarts" } };
+    char text[PAGE_TEXT_BYTES];
+    html_table(h, "Failures and checkpoints", columns, 2);
+    for (uint32_t i = 0; i < facts->count; i++) {
+        const struct step_fact *fact = &facts->items[i];
+        const char *label = fact->name;
+        for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+            bool same = strcmp(rows[k].name, fact->name) == 0;
+            if (same && (rows[k].unit[0] == '\0' || strcmp(rows[k].unit, fact->unit) == 0)) {
+                label = rows[k].label;
+            }
+        }
+        html_row(h);
+        html_cell(h, label);
+        if (fact->text != NULL) {
+            html_cell(h, fact->text);
+        } else {
+            html_cell_data(h, fact->value, step_fact_text(fact, text, sizeof text));
+        }
+        html_row_end(h);
+    }
+    html_table_end(h);
+}
+
 void step_certainty(struct html *h, const struct step_source *source)
 {
     const struct step_result *r = &source->result;
@@ -48,7 +95,7 @@ void step_certainty(struct html *h, const struct step_source *source)
         html_leaf(h, "p", NULL,
                   "Failures at random with the given mean time between them: how often to write a checkpoint, and what "
                   "is left of the machine's time (goodput).");
-        step_facts_put(h, &r->failures, NULL, "Failures and checkpoints");
+        put_failures(h, &r->failures);
     }
 }
 

@@ -86,6 +86,23 @@ static void put_a_day(struct ledger *l, const char *const groups[2])
     html_row_end(l->h);
 }
 
+/* The servers' whole price, of which "of it servers" is the share of this training: who buys pays it first. */
+static void put_outlay(struct ledger *l)
+{
+    const struct step_fact *servers = step_facts_named(l->facts, "", "servers");
+    const struct step_fact *price = step_facts_named(l->facts, "prices, system usd", "value");
+    const struct step_fact *share = step_facts_named(l->facts, "owned", "hardware");
+    if (servers == NULL || price == NULL || share == NULL) {
+        return;
+    }
+    const struct step_fact outlay = { .unit = "usd", .name = "", .value = servers->value * price->value };
+    html_row(l->h);
+    html_cell(l->h, "to buy the servers, at once");
+    put_cell(l, NULL, "-");
+    put_cell(l, &outlay, "");
+    html_row_end(l->h);
+}
+
 /* What each way of paying lacks: lists of words. */
 static void put_missing(struct ledger *l, const char *const groups[2])
 {
@@ -125,7 +142,7 @@ static void put_paid(struct ledger *l)
     static const char *const of_trillion[2] = { "interval, rented usd per trillion tokens",
                                                 "interval, owned usd per trillion tokens" };
     static const struct pair_row all[] = { { "all tokens", "", "usd", { "not known", "not known" } } };
-    static const struct pair_row parts[] = { { "of it servers", "", "hardware", { "in the rent" } },
+    static const struct pair_row parts[] = { { "of it servers, their share", "", "hardware", { "in the rent" } },
                                              { "of it electricity", "", "electricity", { "in the rent" } } };
     static const struct pair_row each[] = { { "10^12 tokens", "", "usd per trillion tokens", { NULL } } };
     static const struct pair_row all_likely[] = { { "all tokens, 5 % of draws below", "", "p5", { NULL } },
@@ -146,6 +163,7 @@ static void put_paid(struct ledger *l)
     put_a_day(l, groups);
     put_pairs(l, groups, each, COUNT(each));
     put_pairs(l, of_trillion, each_likely, COUNT(each_likely));
+    put_outlay(l);
     put_missing(l, groups);
     html_table_end(l->h);
 }

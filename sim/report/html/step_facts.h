@@ -1,4 +1,9 @@
-/* Studies of a result that a report shows as they are, whatever members they have: money, failures, uncertainty. */
+/* Studies of a result that a report shows as they are, whatever members they have: money, failures, uncertainty.
+ *
+ *     "money": { "servers": 8, "owned": { "hardware_usd": 549911 }, "prices": { "system_usd": { "value": 250000 } } }
+ *     step_facts_named(facts, "", "servers")                    8, unit ""
+ *     step_facts_named(facts, "owned", "hardware")              549911, unit "usd"
+ *     step_facts_named(facts, "prices, system usd", "value")    250000, unit "usd": members within have their member's unit */
 #ifndef MEMWALL_REPORT_HTML_STEP_FACTS_H
 #define MEMWALL_REPORT_HTML_STEP_FACTS_H
 
