@@ -6,6 +6,9 @@
 
 #include "sim/sweep/sweep_row.h"
 
+/* Tasks that a rank is sent for each of its threads: what it does while rank 0 writes the database. Towards the end it is two, so that no rank ends long after the others. */
+enum { TASKS_IN_STORE = 16, TASKS_AT_THE_END = 2 };
+
 enum message_kind {
     MESSAGE_HELLO, /* to rank 0; id: threads there */
     MESSAGE_TASK,  /* from rank 0; text: the scenario */

@@ -16,7 +16,7 @@
 enum { COMMIT_MS = 250, LISTEN_MS = 100, ALONE_WAIT_MS = 50, RANKS_WAIT_MS = 1, FOUND_MAX = 64, AHEAD = 64 };
 
 struct remote {
-    uint32_t room, held; /* tasks it takes at a time, and has */
+    uint32_t threads, held; /* tasks that it has */
 };
 
 struct run {
@@ -159,7 +159,7 @@ static enum status refill(struct run *run, struct error *error)
 static void take_message(struct run *run, uint32_t from, const struct message *message)
 {
     if (message->kind == MESSAGE_HELLO) {
-        run->remotes[from].room = 2 * (uint32_t)message->id;
+        run->remotes[from].threads = (uint32_t)message->id;
     }
     if (message->kind != MESSAGE_ROW) {
         return;
@@ -195,7 +195,8 @@ static void send_tasks(struct run *run, uint32_t rank)
 {
     struct remote *remote = &run->remotes[rank];
     size_t head = offsetof(struct message, row);
-    while (remote->held < remote->room) {
+    uint32_t room = (run->walked ? TASKS_AT_THE_END : TASKS_IN_STORE) * remote->threads;
+    while (remote->held < room) {
         (void)pthread_mutex_lock(&run->pool.lock);
         uint32_t waiting;
         struct sweep_slot *slot = find_to_send(&run->pool, &waiting);
@@ -306,9 +307,9 @@ enum status sweep_run(const struct sweep *sweep, struct sweep_database *database
     if (run.remotes == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory");
     }
-    /* Twice as many slots as can be under way, and for the threads here what they do while a disk takes half a second to write the database: nobody waits for it. */
-    enum status status =
-        sweep_pool_open(&run.pool, options->threads, (4 * ranks + AHEAD) * options->threads, sweep->name, error);
+    /* Slots for what ranks have in store, and for the threads here what they do while a disk takes half a second to write the database: nobody waits for it. */
+    enum status status = sweep_pool_open(&run.pool, options->threads,
+                                         (TASKS_IN_STORE * ranks + AHEAD) * options->threads, sweep->name, error);
     if (status == STATUS_OK) {
         sweep_walk_start(&run.walk, sweep);
         run.committed_ms = now_ms();

@@ -51,7 +51,7 @@ enum status sweep_serve(const struct sweep_transport *transport, uint32_t thread
 {
     struct sweep_pool pool;
     bool stop = false;
-    TRY(sweep_pool_open(&pool, threads, 2 * threads + 2, "scenario", error));
+    TRY(sweep_pool_open(&pool, threads, TASKS_IN_STORE * threads + 2, "scenario", error));
     (void)say(transport, MESSAGE_HELLO, pool.thread_count, 0);
     while (!stop) {
         uint32_t from;

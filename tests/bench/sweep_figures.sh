@@ -48,7 +48,7 @@ while [ -e "/proc/$sweep/status" ]; do
     ticks=$(sed 's/.*) //' "/proc/$sweep/stat" 2>/dev/null | awk '{ print $12 + $13 }')
     processor=${ticks:-$processor}
     sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$sweep/status" 2>/dev/null >>"$folder/rss"
-    sleep 0.1
+    sleep 1 # each look costs these cores some milliseconds
 done
 wait $sweep
 took=$(($(date +%s%N) - begun))
