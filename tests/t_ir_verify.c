@@ -125,6 +125,7 @@ static void test_fields(void)
     BREAK(s.model_flops, NAN, "must be finite");
     BREAK(s.text[s.text_bytes - 1], 'x', "labels must begin");
     BREAK(s.text[2], '\xff', "a label is not UTF-8");
+    BREAK(s.text[2], '\x7f', "a label holds a control character");
     BREAK(s.spaces[0].kind, 9, "space 0: its kind or label");
     BREAK(s.spaces[0].exact_blocks, 1, "only page-locked memory has exact blocks");
     BREAK(s.spaces[0].parent, 0, "space 0 \"gpu 0\": its parent must be a space before it");

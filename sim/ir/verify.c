@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "sim/base/array.h"
+#include "sim/base/printable.h"
 #include "sim/ir/builder_table.h"
 #include "sim/ir/mix.h"
 #include "sim/ir/verify_internal.h"
@@ -35,24 +36,6 @@ void *verify_alloc(struct verifier *v, size_t count, size_t size)
 
 /* -- texts, places, buffers -- */
 
-/* Bytes of the UTF-8 character at `at`, 0 when it is none; `left` bytes remain. */
-static size_t utf8_character(const unsigned char *at, size_t left)
-{
-    size_t count = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
-    if (count == 0 || count > left) {
-        return 0;
-    }
-    for (size_t i = 1; i < count; i++) {
-        if ((at[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    bool overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
-    bool surrogate = at[0] == 0xed && at[1] > 0x9f;
-    bool beyond = at[0] == 0xf4 && at[1] > 0x8f;
-    return overlong || surrogate || beyond ? 0 : count;
-}
-
 static enum status check_text(struct verifier *v)
 {
     const struct schedule *s = v->s;
@@ -60,9 +43,12 @@ static enum status check_text(struct verifier *v)
         return BAD(v, "labels must begin with the empty one and end");
     }
     for (size_t i = 0; i < s->text_bytes;) {
-        size_t count = utf8_character((const unsigned char *)s->text + i, s->text_bytes - i);
+        unsigned count = (unsigned char)s->text[i] < 0x80 ? 1 : utf8_bytes(s->text, s->text_bytes, i);
         if (count == 0) {
             return BAD(v, "a label is not UTF-8 text (byte %zu)", i);
+        }
+        if (s->text[i] != '\0' && is_control(s->text + i)) {
+            return BAD(v, "a label holds a control character (byte %zu)", i);
         }
         i += count;
     }
