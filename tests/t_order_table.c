@@ -113,7 +113,10 @@ static void test_bad_files(void)
     expect_bad("F0 B0 W0 F1 B1", "stage 0, position 6", "the stage never runs W1: add it");
     expect_bad("F0.0 B0", "stage 0, position 2", "on all or on none");
     expect_bad("F0.0 B0.0\nF0.1 F0.0 B0.1 B0.0", "stage 1, position 2", "virtual stage 0 is on stage 0 already");
-    expect_bad("F0.0 F0.1 B0.1 B0.0\nF0.2 B0.2", "", "equally many");
+    expect_bad("F0.0 F0.1 B0.1 B0.0\nF0.2 B0.2", "stage 1, position 1",
+               "equally many: name them up to 3, or no further than 1");
+    expect_bad("F0.0\nB0.0", "stage 0, position 1",
+               "1 virtual stages on 2 stages: every stage must hold equally many: name them up to 1");
     /* stage 0 wants B0 before F1 runs; stage 1 wants F1 before B0 */
     expect_bad(
         "F0 B0 F1 B1\nF0 F1 B0 B1", "stage 1, position 2",
