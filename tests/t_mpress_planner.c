@@ -429,5 +429,50 @@ static void test_against(void)
     }
 }
 
-TEST_MAIN(TEST(test_machines), TEST(test_own_steps), TEST(test_hopeless), TEST(test_refusals), TEST(test_against),
-          TEST(test_invariants))
+/* Enough: says so at the first look. */
+static bool stop_now(void *context, const struct planner_progress *progress)
+{
+    (void)progress;
+    ++*(unsigned *)context;
+    return false;
+}
+
+/* Interrupted among the starts of the first budget (many long iterations, so that it is looked up before they end): nothing is refined, nothing claimed of what never began, and of the second budget
+ * nothing is known. */
+static void test_interrupted(void)
+{
+    static struct scenario scenario;
+    struct error error = { 0 };
+    struct planner_answer answer = { 0 };
+    unsigned looks = 0;
+    EXPECT_INT(scenario_parse(&scenario,
+                              "{\"machine\": \"dgx1-v100-32gb\", \"gpus\": 8, \"software\": \"ideal\","
+                              " \"model\": {\"family\": \"gpt\", \"layers\": 64, \"hidden\": 1024, \"heads\": 16, "
+                              "\"ffn\": 4096, \"vocab\": 8000, \"max_sequence\": 512},"
+                              " \"training\": {\"micro_batch\": 4, \"global_batch\": 1024}}",
+                              "test", NULL, 0, &error),
+               STATUS_OK);
+    const double budgets_bytes[] = { 2.4 * GIB, 2.6 * GIB };
+    const struct planner_request request = { .scenario = &scenario,
+                                             .budgets_bytes = budgets_bytes,
+                                             .budget_count = 2,
+                                             .threads = 1,
+                                             .progress = stop_now,
+                                             .progress_context = &looks };
+    EXPECT_INT(planner_search(planner_find("mpress", &error), &request, &answer, &error), STATUS_OK);
+    EXPECT(answer.interrupted && looks > 0);
+    for (uint32_t i = 0; i < answer.result_count; i++) {
+        const struct planner_result *result = &answer.results[i];
+        for (uint32_t k = 0; k < result->reason_count; k++) {
+            EXPECT(strstr(result->reasons[k], "refined") == NULL);
+            EXPECT(result->found || strstr(result->reasons[k], "stopped before a plan") != NULL);
+        }
+        EXPECT(result->found || (result->smallest_budget_bytes <= 0 && result->reason_count == 1));
+    }
+    EXPECT(!answer.results[1].found);
+    planner_answer_free(&answer);
+    scenario_free(&scenario);
+}
+
+TEST_MAIN(TEST(test_machines), TEST(test_own_steps), TEST(test_hopeless), TEST(test_interrupted), TEST(test_refusals),
+          TEST(test_against), TEST(test_invariants))

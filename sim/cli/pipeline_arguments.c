@@ -53,6 +53,10 @@ bool pipeline_arguments_agree(const struct pipeline_arguments *a)
         fprintf(stderr, "memwall pipeline: --virtual: auto gives each device one chunk: leave it out\n");
         return false;
     }
+    if (a->parameters != NULL && a->order != NULL && strcmp(a->order, "auto") == 0) {
+        fprintf(stderr, "memwall pipeline: --parameters: auto has none: its scheduler takes the times and --limit\n");
+        return false;
+    }
     if (a->limit != NULL && (a->order == NULL || strcmp(a->order, "auto") != 0) &&
         (a->compare == NULL || strstr(a->compare, "auto") == NULL)) {
         fprintf(stderr, "memwall pipeline: --limit is for --order auto: hand-made orders keep what they keep\n");
@@ -95,7 +99,10 @@ static bool take_times(const char *flag, const char *text, uint32_t stage_count,
     free(copy);
     if (good && count != stage_count) {
         fprintf(stderr, "memwall: --%s: %u %s for %u stages: give one for all, or one each\n", flag, count,
-                strcmp(flag, "replicas") == 0 ? "numbers" : "times", stage_count);
+                strcmp(flag, "replicas") == 0 ? "numbers"
+                : strcmp(flag, "limit") == 0  ? "limits"
+                                              : "times",
+                stage_count);
         good = false;
     }
     return good;

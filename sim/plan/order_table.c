@@ -142,6 +142,28 @@ static enum status read_lines(struct parse *p, const char *text, size_t length)
 
 /* ---- from words to a table ---- */
 
+/* Virtual stages that do not divide: told at the first step of the highest. */
+static enum status uneven(const struct parse *p)
+{
+    uint32_t stages = (uint32_t)p->firsts.count, fewer = p->virtual_stages / stages * stages, stage = 0;
+    size_t i = 0;
+    char text[160], below[48] = "";
+    CHECK(p->words.items != NULL && p->firsts.items != NULL);
+    while (p->words.items[i].virtual_stage + 1 < p->virtual_stages) {
+        i++;
+    }
+    while (stage + 1 < stages && p->firsts.items[stage + 1] <= i) {
+        stage++;
+    }
+    if (fewer > 0) {
+        snprintf(below, sizeof below, ", or no further than %u", fewer - 1);
+    }
+    snprintf(text, sizeof text,
+             "%u virtual stages on %u stages: every stage must hold equally many: name them up to %u%s",
+             p->virtual_stages, stages, fewer + stages - 1, below);
+    return at(p, stage, (uint32_t)i - p->firsts.items[stage], text);
+}
+
 static enum status allocate(struct order_table *t, const struct parse *p)
 {
     uint32_t stages = (uint32_t)p->firsts.count;
@@ -151,9 +173,7 @@ static enum status allocate(struct order_table *t, const struct parse *p)
     t->splits_backward = p->splits;
     t->virtual_stages = p->dotted ? p->virtual_stages / stages : 1;
     if (p->dotted && p->virtual_stages % stages != 0) {
-        return error_at(p->error, STATUS_BAD_INPUT, p->file, NULL,
-                        "%u virtual stages on %u stages: every stage must hold equally many", p->virtual_stages,
-                        stages);
+        return uneven(p);
     }
     t->steps = arena_array(&t->arena, struct order_step *, stages);
     t->counts = arena_array(&t->arena, uint32_t, stages);

@@ -120,9 +120,20 @@ static struct jam jam_of(const struct runner *r, uint32_t waiter)
                          .wanted = position_of(r, step->kind, step->micro_batch, v) };
 }
 
-static bool is_kin(const struct order_step *a, const struct order_step *b)
+/* How far a micro-batch is when the step has what it needs of others: forwards up the virtual stages, backwards down, a weight gradient with its backward. */
+static uint32_t depth_of(const struct order_table *t, uint32_t stage, const struct order_step *step)
 {
-    return a->micro_batch == b->micro_batch && a->chunk == b->chunk;
+    uint32_t v = t->placement[stage * t->virtual_stages + step->chunk], all = t->stages * t->virtual_stages;
+    return step->kind == STEP_FORWARD ? v : 2 * all - 1 - v;
+}
+
+/* Whether `step` cannot come before `other`, of the same stage, whatever the other stages do. */
+static bool needs(const struct order_table *t, uint32_t stage, const struct order_step *step,
+                  const struct order_step *other)
+{
+    uint32_t mine = depth_of(t, stage, step), its = depth_of(t, stage, other);
+    return step->micro_batch == other->micro_batch && other->kind != STEP_BACKWARD_WEIGHT &&
+           (its < mine || (its == mine && step->kind == STEP_BACKWARD_WEIGHT));
 }
 
 /* Ways out, the shortest first. One that puts a step before what it needs is none. */
@@ -140,8 +151,8 @@ static bool apply(const struct order_table *t, const struct jam *jam, enum mend 
     uint32_t count = jam->stuck, before = 0;
     memcpy(changed, steps, t->counts[jam->stage] * sizeof *changed);
     for (uint32_t i = jam->stuck; i < jam->wanted; i++) {
-        before += is_kin(&steps[i], wanted);
-        if (mend == MEND_BEHIND && i > jam->stuck && is_kin(&steps[i], stuck)) {
+        before += needs(t, jam->stage, wanted, &steps[i]);
+        if (mend == MEND_BEHIND && i > jam->stuck && needs(t, jam->stage, &steps[i], stuck)) {
             return false;
         }
     }
@@ -151,16 +162,17 @@ static bool apply(const struct order_table *t, const struct jam *jam, enum mend 
     if (mend == MEND_BEHIND) {
         memmove(changed + jam->stuck, changed + jam->stuck + 1, (jam->wanted - jam->stuck) * sizeof *changed);
         changed[jam->wanted] = *stuck;
-        return !is_kin(stuck, wanted);
+        return !needs(t, jam->stage, wanted, stuck);
     }
     for (int others = 0; others < 2; others++) {
         for (uint32_t i = jam->stuck; i <= jam->wanted; i++) {
-            if (is_kin(&steps[i], wanted) == (others == 0)) {
+            bool moves = i == jam->wanted || needs(t, jam->stage, wanted, &steps[i]);
+            if (moves == (others == 0)) {
                 changed[count++] = steps[i];
             }
         }
     }
-    return !is_kin(stuck, wanted);
+    return !needs(t, jam->stage, wanted, stuck);
 }
 
 /* Whether the pipeline runs with the mend. */
@@ -196,8 +208,7 @@ static void put_mend(const struct order_table *t, const struct jam *jam, enum me
         snprintf(text, size, "move %s of stage %u behind position %u", stuck, jam->stage, jam->wanted + 1);
         return;
     case MEND_ALL:
-        snprintf(text, size,
-                 "move %s of stage %u, with what stands between of the same micro-batch, in front of position %u",
+        snprintf(text, size, "move %s of stage %u, with what stands between that it needs, in front of position %u",
                  wanted, jam->stage, jam->stuck + 1);
         return;
     case MEND_COUNT: break;
@@ -227,8 +238,16 @@ static enum status tell(const struct runner *r, const struct jam *jam, const cha
 
 enum { JAMS_MAX = 16 };
 
-/* Stages are stuck: follow the waits from one until a stage comes again. Of the waits of that circle (the first JAMS_MAX) the one is told that one move undoes, so that the pipeline runs; when none
- * is enough, the first, and how to undo it. */
+/* Whether what is wanted goes in front where micro-batches run one after the other. */
+static bool sorts(const struct order_table *t, const struct jam *jam)
+{
+    const struct order_step *steps = t->steps[jam->stage], *stuck = &steps[jam->stuck], *wanted = &steps[jam->wanted];
+    return wanted->micro_batch != stuck->micro_batch ? wanted->micro_batch < stuck->micro_batch
+                                                     : depth_of(t, jam->stage, wanted) < depth_of(t, jam->stage, stuck);
+}
+
+/* Stages are stuck: follow the waits from one until a stage comes again. Of the waits of that circle (the first JAMS_MAX) the one is told that one move undoes, so that the pipeline runs. When none is
+ * enough, a first move: one that sorts, or moves could undo each other. There is one: what is wanted always comes before what waits for it, so not all of a circle can be behind what is stuck. */
 static enum status tell_deadlock(struct runner *r, uint32_t stage)
 {
     const struct order_table *t = r->t;
@@ -242,6 +261,10 @@ static enum status tell_deadlock(struct runner *r, uint32_t stage)
         jams[count] = jam_of(r, stage);
         stage = jams[count].stage;
     }
+    struct jam last = jams[0];
+    for (uint32_t i = 0; i < t->stages && !sorts(t, &last); i++) {
+        last = jam_of(r, last.stage);
+    }
     for (enum mend mend = MEND_FRONT; mend < MEND_COUNT; mend++) {
         for (uint32_t i = 0; i < count; i++) {
             if (helps(r, &jams[i], mend)) {
@@ -250,13 +273,10 @@ static enum status tell_deadlock(struct runner *r, uint32_t stage)
             }
         }
     }
-    enum mend mend = MEND_FRONT;
-    while (mend < MEND_ALL && !apply(t, &jams[0], mend, r->changed)) {
-        mend++;
-    }
-    put_mend(t, &jams[0], mend, text, sizeof text);
+    enum mend mend = apply(t, &last, MEND_FRONT, r->changed) ? MEND_FRONT : MEND_ALL;
+    put_mend(t, &last, mend, text, sizeof text);
     strncat(text, " (not the only circle)", sizeof text - strlen(text) - 1);
-    return tell(r, &jams[0], text);
+    return tell(r, &last, text);
 }
 
 enum status order_table_check(const struct order_table *table, const char *file, struct error *error)

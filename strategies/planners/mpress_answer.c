@@ -163,6 +163,10 @@ static enum status fill_none(const struct mpress_search *search, const struct mp
 {
     double most = 0;
     uint32_t fullest = 0;
+    if (search->answer->interrupted) {
+        return planner_reason_stopped(search->answer, result, error);
+    }
+    CHECK(best != NULL);
     for (uint32_t s = 0; s < search->c.stages; s++) {
         if (best->view.peak_bytes[s] > most) {
             most = best->view.peak_bytes[s];
@@ -193,7 +197,7 @@ static enum status fill_none(const struct mpress_search *search, const struct mp
 enum status mpress_fill_result(const struct mpress_search *search, struct planner_result *result, struct error *error)
 {
     const struct mpress_attempt *best = mpress_best_attempt(search, CLASS_COUNT);
-    if (!mpress_fits(&best->view)) {
+    if (best == NULL || !mpress_fits(&best->view)) {
         return fill_none(search, best, result, error);
     }
     result->found = true;

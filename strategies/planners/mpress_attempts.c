@@ -79,18 +79,26 @@ static void work(void *context, uint32_t index)
 
 static bool idle(void *context, uint32_t done, uint32_t total)
 {
-    const struct mpress_search *search = context;
+    struct mpress_search *search = context;
+    const struct planner_request *request = search->request;
     const struct planner_progress progress = { .doing = "emulating", .done = done, .total = total };
-    return search->request->progress == NULL || search->request->progress(search->request->progress_context, &progress);
+    bool goes_on = request->progress == NULL || request->progress(request->progress_context, &progress);
+    if (!goes_on) {
+        atomic_store(&search->crew.stops, true);
+    }
+    return goes_on;
 }
 
-/* Those added since `first`, side by side. */
+/* Those added since `first`, side by side; those that an interruption left out are gone again. */
 static enum status run_new(struct mpress_search *search, struct error *error)
 {
     mpress_crew_begin(&search->crew, search->request->threads, search->count - search->first);
     uint32_t begun =
         oracle_parallel(search->request->threads, search->count - search->first, work, search, idle, search);
-    search->answer->interrupted = search->answer->interrupted || begun < search->count - search->first;
+    search->answer->interrupted = atomic_load(&search->crew.stops);
+    while (search->count > search->first + begun) { /* nothing is known of those that never began */
+        arena_free(&search->attempts[--search->count].arena);
+    }
     for (uint32_t i = search->first; i < search->count; i++) {
         struct mpress_attempt *attempt = &search->attempts[i];
         if (attempt->status != STATUS_OK) {
@@ -189,6 +197,9 @@ enum status mpress_run_attempts(struct mpress_search *search, struct error *erro
         }
     }
     TRY(run_new(search, error));
+    if (search->answer->interrupted) {
+        return STATUS_OK;
+    }
     for (int class = 0; class < CLASS_COUNT; class ++) {
         const struct mpress_attempt *best = mpress_best_attempt(search, (enum start_class) class);
         if (best != NULL && (CLASSES[class].mechanisms & ~search->allowed) == 0) {
@@ -196,7 +207,7 @@ enum status mpress_run_attempts(struct mpress_search *search, struct error *erro
         }
     }
     TRY(run_new(search, error));
-    if ((search->allowed & MPRESS_DEVICES) == 0) {
+    if ((search->allowed & MPRESS_DEVICES) == 0 || search->answer->interrupted) {
         return STATUS_OK;
     }
     TRY(add_last(search, error));

@@ -32,7 +32,7 @@ struct mpress_search {
     struct mpress_crew crew; /* of those under way */
 };
 
-/* Starts, refinements, device swap on and off the mapping. `search` has its case profiled. */
+/* Starts, refinements, device swap on and off the mapping. `search` has its case profiled. When its request's progress says stop, what is under way ends and nothing more begins. */
 enum status mpress_run_attempts(struct mpress_search *search, struct error *error);
 /* The one attempt where no choice fits: all that moves leaves its device, which tells what would be enough. */
 enum status mpress_run_hopeless(struct mpress_search *search, struct error *error);

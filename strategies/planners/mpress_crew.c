@@ -4,6 +4,7 @@
 void mpress_crew_begin(struct mpress_crew *crew, uint32_t threads, uint32_t attempts)
 {
     crew->threads = threads;
+    atomic_init(&crew->stops, false);
     atomic_init(&crew->unfinished, attempts);
     atomic_init(&crew->idle, threads > attempts ? threads - attempts : 0);
 }

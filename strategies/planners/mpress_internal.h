@@ -140,7 +140,7 @@ enum status mpress_pick_until_fits(struct mpress_case *c, struct mpress_choices 
 bool mpress_cheapest(const struct mpress_case *c, const struct mpress_choices *choices, const struct mpress_view *view,
                      const double *spare_bytes, uint32_t stage, uint32_t mechanisms, struct mpress_pick *best);
 
-/* ---- mpress_refine.c: at most `emulations` changes are tried; `choices` and `view` become those of the best, the same whatever the crew lends ---- */
+/* ---- mpress_refine.c: at most `emulations` changes are tried; `choices` and `view` become those of the best, the same whatever the crew lends; none is tried once it stops ---- */
 enum status mpress_refine(struct mpress_case *c, struct mpress_choices *choices, struct mpress_view *view,
                           uint32_t mechanisms, uint32_t emulations, struct mpress_crew *crew, struct error *error);
 
@@ -148,6 +148,7 @@ enum status mpress_refine(struct mpress_case *c, struct mpress_choices *choices,
 struct mpress_crew {
     atomic_uint unfinished; /* attempts under way and to come */
     atomic_uint idle;
+    atomic_bool stops; /* the user has enough: attempts end with what they have */
     uint32_t threads;
 };
 void mpress_crew_begin(struct mpress_crew *crew, uint32_t threads, uint32_t attempts);

@@ -109,6 +109,9 @@ static void size_case(struct mpress_case *c)
 
 static enum status answer_budget(struct mpress_search *search, struct planner_result *result, struct error *error)
 {
+    if (search->answer->interrupted) {
+        return planner_reason_stopped(search->answer, result, error);
+    }
     search->c.budget_bytes = result->budget_bytes;
     TRY(mpress_profile(&search->c, error));
     search->answer->simulated += search->c.emulations;

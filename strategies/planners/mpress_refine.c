@@ -320,10 +320,10 @@ static enum status take_first(struct refinement *r, bool *helped, struct error *
 
 static enum status refine(struct refinement *r, struct mpress_crew *crew, struct error *error)
 {
-    for (bool any = true; any && r->tries < r->most;) {
+    for (bool any = true; any && r->tries < r->most && !atomic_load(&crew->stops);) {
         any = false;
         begin_round(r);
-        while (r->change < CHANGE_COUNT && r->tries < r->most) {
+        while (r->change < CHANGE_COUNT && r->tries < r->most && !atomic_load(&crew->stops)) {
             bool helped;
             uint32_t lent = mpress_crew_borrow(crew, TRIALS_MAX - 1);
             enum status status = gather(r, 1 + lent, error);

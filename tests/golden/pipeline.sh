@@ -37,6 +37,8 @@ compare pipeline_auto pipeline --order auto --stages 4 --microbatches 8 --forwar
 compare pipeline_eager pipeline --order 1f1b --stages 3 --microbatches 3 --forward 1,2,1 --recompute eager --keep-last
 compare pipeline_bad_list pipeline --order 1f1b --stages 3 --microbatches 3 --forward 1,2
 compare pipeline_bad_recompute pipeline --order 1f1b --stages 3 --microbatches 3 --recompute late
+compare pipeline_bad_auto pipeline --order auto --stages 3 --microbatches 3 --parameters in_flight_max=2
+compare pipeline_bad_limits pipeline --order auto --stages 3 --microbatches 3 --limit 2,1
 compare pipeline_bad_limit pipeline --order 1f1b --stages 3 --microbatches 3 --limit 3
 compare pipeline_file pipeline --schedule-file tests/golden/schedule_mine.txt --forward 1,2
 compare pipeline_file_deadlock pipeline --schedule-file tests/golden/schedule_deadlock.txt
