@@ -157,21 +157,27 @@ static enum status tell_smallest(struct galvatron_planning *s, const struct galv
                                  double from_bytes, const char *why, struct planner_result *result, struct error *error)
 {
     bool confirmed = false;
+    double below_bytes = 0;
     result->found = false;
     result->smallest_budget_bytes = from_bytes;
     if (s->preset == PRESET_MEMWALL) {
-        TRY(galvatron_smallest_budget(s, task, oracle, from_bytes, &result->smallest_budget_bytes, &confirmed, error));
+        TRY(galvatron_smallest_budget(s, task, oracle, from_bytes, &result->smallest_budget_bytes, &below_bytes,
+                                      &confirmed, error));
     }
     const struct machine *machine = &s->request->scenario->machine;
-    char has[128] = "";
+    char has[128] = "", below[64] = "";
+    if (confirmed && below_bytes > 0) {
+        snprintf(below, sizeof below, "; none was found in %.6g GiB", below_bytes / GIB);
+    }
     if (result->smallest_budget_bytes > machine->gpu.usable_bytes) {
         snprintf(has, sizeof has, " (a %s has %.6g)", machine->gpu.model, machine->gpu.usable_bytes / GIB);
     }
-    return planner_reason(s->answer, result, error, "%s; the smallest budget that would do is %.6g GiB%s%s", why,
+    return planner_reason(s->answer, result, error, "%s; the smallest budget that would do is %.6g GiB%s%s%s", why,
                           planner_enough_gib(result->smallest_budget_bytes), has,
                           confirmed                     ? ", where a plan fits by simulation"
                           : s->preset == PRESET_MEMWALL ? " or more: no plan that was simulated fits it"
-                                                        : ", by the cost model");
+                                                        : ", by the cost model",
+                          below);
 }
 
 static enum status fill_result(struct galvatron_planning *s, struct galvatron_task *task, struct oracle *oracle,

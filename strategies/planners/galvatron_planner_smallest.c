@@ -57,8 +57,8 @@ static enum status attempt_budget(struct galvatron_planning *s, const struct gal
 }
 
 enum status galvatron_smallest_budget(struct galvatron_planning *s, const struct galvatron_task *task,
-                                      struct oracle *oracle, double from_bytes, double *bytes, bool *confirmed,
-                                      struct error *error)
+                                      struct oracle *oracle, double from_bytes, double *bytes, double *below_bytes,
+                                      bool *confirmed, struct error *error)
 {
     struct attempt attempt = { 0 };
     const double most_bytes = GALVATRON_DP_NO_FIT_MIB * MIB;
@@ -83,5 +83,6 @@ enum status galvatron_smallest_budget(struct galvatron_planning *s, const struct
         *(attempt.fits ? bytes : &below) = attempt.budget_bytes;
         leaner = attempt.fits ? attempt.next_bytes : leaner;
     }
+    *below_bytes = below;
     return STATUS_OK;
 }
