@@ -152,12 +152,12 @@ static bool is_too_big(const struct galvatron_planning *s, const struct galvatro
     return true;
 }
 
-/* No plan, and what would do: `from_bytes` at the least. */
+/* No plan, and what would do: `from_bytes` at the least; `below_bytes` as in galvatron_smallest_budget. */
 static enum status tell_smallest(struct galvatron_planning *s, const struct galvatron_task *task, struct oracle *oracle,
-                                 double from_bytes, const char *why, struct planner_result *result, struct error *error)
+                                 double from_bytes, double below_bytes, const char *why, struct planner_result *result,
+                                 struct error *error)
 {
     bool confirmed = false;
-    double below_bytes = 0;
     result->found = false;
     result->smallest_budget_bytes = from_bytes;
     if (s->preset == PRESET_MEMWALL) {
@@ -207,14 +207,14 @@ static enum status fill_result(struct galvatron_planning *s, struct galvatron_ta
     if (!found->found) {
         snprintf(why, sizeof why, "no plan fits %.6g GiB%s", result->budget_bytes / GIB,
                  s->preset == PRESET_MEMWALL ? " by the cost model" : "");
-        return tell_smallest(s, task, oracle, found->smallest_budget_mib * MIB, why, result, error);
+        return tell_smallest(s, task, oracle, found->smallest_budget_mib * MIB, 0, why, result, error);
     }
     TRY(galvatron_shortlist_make(s, task, oracle, &list, error));
     double least_bytes;
     if (is_too_big(s, &list, &least_bytes)) {
         snprintf(why, sizeof why, "%" PRIu32 " plans fit %.6g GiB by the cost model and none by the simulator",
                  list.count, result->budget_bytes / GIB);
-        return tell_smallest(s, task, oracle, least_bytes, why, result, error);
+        return tell_smallest(s, task, oracle, least_bytes, list.budget_bytes, why, result, error);
     }
     result->best = list.order[0]->choice;
     result->runners_up = arena_array(&s->answer->arena, struct planner_choice, list.kept);

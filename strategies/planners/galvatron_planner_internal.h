@@ -84,7 +84,7 @@ enum status galvatron_add_reasons(struct galvatron_planning *s, const struct gal
                                   struct error *error);
 
 /* The smallest budget from `from_bytes` up that gives the task, with preset memwall, a plan which fits by simulation; *confirmed false: none was met in a few attempts, and *bytes is where they ended.
- * *below_bytes: the largest of those that gave none, 0 where the first did; the true smallest lies between. */
+ * *below_bytes: the largest budget known to give none, 0: that `from_bytes` is the least of the cost model; afterwards with those that were tried. The true smallest lies between. */
 enum status galvatron_smallest_budget(struct galvatron_planning *s, const struct galvatron_task *task,
                                       struct oracle *oracle, double from_bytes, double *bytes, double *below_bytes,
                                       bool *confirmed, struct error *error);
