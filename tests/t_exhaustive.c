@@ -190,6 +190,10 @@ static void test_least_bytes_is_a_lower_bound(void)
                                   "software.bytes_per_parameter.weight=4" };
     printf("  units of FSDP1\n");
     compare(SMALL, units, 5, 3);
+    /* ZeRO-2: weights cast for the forward are gone when the gradients are joined. A head that is no peak of its own, and layers that save little, show it. */
+    const char *const casts[] = { "software=pytorch-eager", "software.communication.flat_units=true", "model.layers=3",
+                                  "model.vocab=1000", "model.max_sequence=128" };
+    compare(SMALL, casts, 5, 1);
     const char *const uneven[] = { "model.layers=13", "gpus=6" };
     compare(SMALL, uneven, 2, 3);
 }

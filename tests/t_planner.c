@@ -1,4 +1,5 @@
 /* Planner interface: oracle, budgets, plan files, max-batch. */
+#include <math.h>
 #include <unistd.h>
 
 #include "sim/base/file.h"
@@ -145,6 +146,22 @@ static void test_budgets_are_checked(void)
     EXPECT_INT(plan_with(&scenario, "exhausted", &fine, 1, &answer, &error), STATUS_NOT_FOUND);
     EXPECT_PART(error.message, "did you mean \"exhaustive\"");
     scenario_free(&scenario);
+}
+
+/* What is printed is enough, a step of its last digit less is not, and rounding it again changes nothing. */
+static void test_enough_gib(void)
+{
+    for (uint32_t i = 1; i <= 100000; i++) {
+        double bytes = 3e8 + 12345678.0 * i / 7, gib = planner_enough_gib(bytes);
+        char text[32];
+        snprintf(text, sizeof text, "%.6g", gib);
+        double printed = strtod(text, NULL), step = pow(10, floor(log10(gib)) - 5);
+        if (printed * GIB < bytes || (printed - 1.001 * step) * GIB >= bytes ||
+            planner_enough_gib(printed * GIB) != printed) {
+            TEST_FAIL_("%.17g bytes: %s GiB, again %.6g", bytes, text, planner_enough_gib(printed * GIB));
+            return;
+        }
+    }
 }
 
 static void test_registry(void)
@@ -341,5 +358,6 @@ static void test_plan_files(void)
 }
 
 TEST_MAIN(TEST(test_oracle_is_the_simulator), TEST(test_parallel_takes_each_index_once), TEST(test_budgets_are_checked),
-          TEST(test_registry), TEST(test_balance_degrees), TEST(test_largest_batch_fits_and_the_next_does_not),
-          TEST(test_nothing_fits_names_the_smallest_budget), TEST(test_stopped_is_not_unfit), TEST(test_plan_files))
+          TEST(test_enough_gib), TEST(test_registry), TEST(test_balance_degrees),
+          TEST(test_largest_batch_fits_and_the_next_does_not), TEST(test_nothing_fits_names_the_smallest_budget),
+          TEST(test_stopped_is_not_unfit), TEST(test_plan_files))

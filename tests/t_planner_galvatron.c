@@ -230,6 +230,33 @@ static void test_smallest_budget_is_enough(void)
     }
 }
 
+/* ... and is the smallest to a hundredth, also where the cost model thinks that the budget asked for does. */
+static void test_smallest_budget_is_close(void)
+{
+    static const char *const text =
+        "{\"model\":{\"family\":\"gpt\",\"layers\":5,\"hidden\":1024,\"heads\":8,\"ffn\":2048,"
+        "\"vocab\":50257,\"max_sequence\":512},\"machine\":\"box-8x-titan-rtx\",\"gpus\":4,"
+        "\"software\":\"deepspeed\",\"training\":{\"global_batch\":12}}";
+    static const char *const switches = "{\"zero2\":\"off\",\"formula\":\"v1\"}";
+    static const double asked[] = { 0.6, 1.04 }, enough = 1.07;
+    struct plan best = { 0 };
+    EXPECT(speed_of(text, "galvatron-bmw", switches, enough, &best) > 0);
+    for (int i = 0; i < 2; i++) {
+        struct scenario scenario;
+        struct planner_answer answer;
+        struct error error = { 0 };
+        double budget = asked[i] * GIB;
+        load(&scenario, text, NULL, 0);
+        EXPECT_INT(plan_switched(&scenario, "galvatron-bmw", switches, &budget, 1, &answer, &error), STATUS_OK);
+        const struct planner_result *result = &answer.results[0];
+        printf("  asked for %.6g GiB: %s\n", asked[i], result->reasons[0]);
+        EXPECT(!result->found && result->smallest_budget_bytes <= 1.01 * enough * GIB);
+        EXPECT_PART(result->reasons[0], "none was found in");
+        planner_answer_free(&answer);
+        scenario_free(&scenario);
+    }
+}
+
 /* A switch changes the answer of the presets that have it, and is refused by the others. */
 static void test_switches(void)
 {
@@ -287,4 +314,5 @@ static void test_switches(void)
 }
 
 TEST_MAIN(TEST(test_v1_rows), TEST(test_variants_simulated), TEST(test_zero2), TEST(test_few_micro_batches),
-          TEST(test_smallest_budget_is_enough), TEST(test_switches), TEST(test_refusals))
+          TEST(test_smallest_budget_is_enough), TEST(test_smallest_budget_is_close), TEST(test_switches),
+          TEST(test_refusals))

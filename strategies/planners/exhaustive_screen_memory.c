@@ -184,9 +184,9 @@ static double held_bytes(const struct screen *s, const struct point *p, int64_t 
 }
 
 /* A layer's backward, beside what the stage holds with what that layer saved: as a whole; or of a unit of FSDP1 the pass, and the joining of its gradients. */
-static double backward_bytes(const struct screen *s, const struct point *p, const struct piece_layer *layer,
-                             double each_parameter)
+static double backward_bytes(const struct screen *s, const struct point *p, uint32_t variant, double each_parameter)
 {
+    const struct piece_layer *layer = &p->layers->blocks[variant];
     const struct software *software = &s->scenario->software;
     enum recompute_mode mode = (enum recompute_mode)p->at->recompute;
     if (!flat_units(s, p)) {
@@ -196,7 +196,7 @@ static double backward_bytes(const struct screen *s, const struct point *p, cons
     double weights = gathers ? layer->parameters * software->gathered_bytes : 0;
     double again = layer->saved_bytes[RECOMPUTE_NONE] - layer->saved_bytes[mode];
     double joined = 2 * layer->parameters * software->gathered_bytes;
-    joined += mode == RECOMPUTE_FULL ? 3 * layer->boundary_bytes : layer->boundary_bytes - layer->saved_bytes[mode];
+    joined += mode == RECOMPUTE_FULL ? 3 * layer->boundary_bytes : layer->boundary_bytes - block_held(s, p, variant);
     return weights + fmax(again + layer->backward_flow_bytes, joined);
 }
 
@@ -216,8 +216,7 @@ static double scratch_bytes(const struct screen *s, const struct point *p, int64
     int64_t first = p->variants == 1 ? 0 : screen_first_layer(p, stage);
     for (int64_t i = p->variants == 1 ? 1 : screen_stage_layers(p, stage); i > 0; i--) {
         uint32_t variant = model_layer_variant(p->model, first + i - 1);
-        const struct piece_layer *layer = &p->layers->blocks[variant];
-        most = fmax(most, backward_bytes(s, p, layer, each_parameter) - gone);
+        most = fmax(most, backward_bytes(s, p, variant, each_parameter) - gone);
         gone += block_held(s, p, variant);
     }
     return most;

@@ -152,26 +152,32 @@ static bool is_too_big(const struct galvatron_planning *s, const struct galvatro
     return true;
 }
 
-/* No plan, and what would do: `from_bytes` at the least. */
+/* No plan, and what would do: `from_bytes` at the least; `below_bytes` as in galvatron_smallest_budget. */
 static enum status tell_smallest(struct galvatron_planning *s, const struct galvatron_task *task, struct oracle *oracle,
-                                 double from_bytes, const char *why, struct planner_result *result, struct error *error)
+                                 double from_bytes, double below_bytes, const char *why, struct planner_result *result,
+                                 struct error *error)
 {
     bool confirmed = false;
     result->found = false;
     result->smallest_budget_bytes = from_bytes;
     if (s->preset == PRESET_MEMWALL) {
-        TRY(galvatron_smallest_budget(s, task, oracle, from_bytes, &result->smallest_budget_bytes, &confirmed, error));
+        TRY(galvatron_smallest_budget(s, task, oracle, from_bytes, &result->smallest_budget_bytes, &below_bytes,
+                                      &confirmed, error));
     }
     const struct machine *machine = &s->request->scenario->machine;
-    char has[128] = "";
+    char has[128] = "", below[64] = "";
+    if (confirmed && below_bytes > 0) {
+        snprintf(below, sizeof below, "; none was found in %.6g GiB", below_bytes / GIB);
+    }
     if (result->smallest_budget_bytes > machine->gpu.usable_bytes) {
         snprintf(has, sizeof has, " (a %s has %.6g)", machine->gpu.model, machine->gpu.usable_bytes / GIB);
     }
-    return planner_reason(s->answer, result, error, "%s; the smallest budget that would do is %.6g GiB%s%s", why,
+    return planner_reason(s->answer, result, error, "%s; the smallest budget that would do is %.6g GiB%s%s%s", why,
                           planner_enough_gib(result->smallest_budget_bytes), has,
                           confirmed                     ? ", where a plan fits by simulation"
                           : s->preset == PRESET_MEMWALL ? " or more: no plan that was simulated fits it"
-                                                        : ", by the cost model");
+                                                        : ", by the cost model",
+                          below);
 }
 
 static enum status fill_result(struct galvatron_planning *s, struct galvatron_task *task, struct oracle *oracle,
@@ -201,14 +207,14 @@ static enum status fill_result(struct galvatron_planning *s, struct galvatron_ta
     if (!found->found) {
         snprintf(why, sizeof why, "no plan fits %.6g GiB%s", result->budget_bytes / GIB,
                  s->preset == PRESET_MEMWALL ? " by the cost model" : "");
-        return tell_smallest(s, task, oracle, found->smallest_budget_mib * MIB, why, result, error);
+        return tell_smallest(s, task, oracle, found->smallest_budget_mib * MIB, 0, why, result, error);
     }
     TRY(galvatron_shortlist_make(s, task, oracle, &list, error));
     double least_bytes;
     if (is_too_big(s, &list, &least_bytes)) {
         snprintf(why, sizeof why, "%" PRIu32 " plans fit %.6g GiB by the cost model and none by the simulator",
                  list.count, result->budget_bytes / GIB);
-        return tell_smallest(s, task, oracle, least_bytes, why, result, error);
+        return tell_smallest(s, task, oracle, least_bytes, list.budget_bytes, why, result, error);
     }
     result->best = list.order[0]->choice;
     result->runners_up = arena_array(&s->answer->arena, struct planner_choice, list.kept);

@@ -83,10 +83,11 @@ enum status galvatron_add_reasons(struct galvatron_planning *s, const struct gal
                                   struct planner_result *result, const struct galvatron_shortlist *list,
                                   struct error *error);
 
-/* The smallest budget from `from_bytes` up that gives the task, with preset memwall, a plan which fits by simulation; *confirmed false: none was met in a few attempts, and *bytes is where they ended. */
+/* The smallest budget from `from_bytes` up that gives the task, with preset memwall, a plan which fits by simulation; *confirmed false: none was met in a few attempts, and *bytes is where they ended.
+ * *below_bytes: the largest budget known to give none, 0: that `from_bytes` is the least of the cost model; afterwards with those that were tried. The true smallest lies between. */
 enum status galvatron_smallest_budget(struct galvatron_planning *s, const struct galvatron_task *task,
-                                      struct oracle *oracle, double from_bytes, double *bytes, bool *confirmed,
-                                      struct error *error);
+                                      struct oracle *oracle, double from_bytes, double *bytes, double *below_bytes,
+                                      bool *confirmed, struct error *error);
 
 /* What Galvatron's profiler would have measured on the scenario, from its model graph and machine: for the presets v1, g2 and head where no table of the authors exists. Activations are those of the
  * scenario's software, times those of micro-batches of 8, links those of a 64 MiB all-reduce. STATUS_BAD_INPUT: GPUs that are not a power of two. */

@@ -8,7 +8,7 @@
 #include "strategies/planners/galvatron_dp.h"
 #include "strategies/planners/galvatron_planner_internal.h"
 
-enum { RISES_MAX = 6, CUTS_MAX = 6 };
+enum { RISES_MAX = 6, CUTS_MAX = 10 };
 static const double RISE_LEAST = 1.01,
                     CLOSE_ENOUGH = 1.01; /* each time; of two budgets, one that does and one that does not */
 
@@ -57,12 +57,12 @@ static enum status attempt_budget(struct galvatron_planning *s, const struct gal
 }
 
 enum status galvatron_smallest_budget(struct galvatron_planning *s, const struct galvatron_task *task,
-                                      struct oracle *oracle, double from_bytes, double *bytes, bool *confirmed,
-                                      struct error *error)
+                                      struct oracle *oracle, double from_bytes, double *bytes, double *below_bytes,
+                                      bool *confirmed, struct error *error)
 {
     struct attempt attempt = { 0 };
     const double most_bytes = GALVATRON_DP_NO_FIT_MIB * MIB;
-    double below = 0; /* the largest that did not do */
+    double below = *below_bytes; /* the largest that did not do */
     *bytes = as_printed(from_bytes);
     *confirmed = false;
     for (int rise = 0; rise < RISES_MAX && !*confirmed && *bytes < most_bytes && !atomic_load(&s->stop); rise++) {
@@ -73,15 +73,16 @@ enum status galvatron_smallest_budget(struct galvatron_planning *s, const struct
             *bytes = as_printed(fmax(attempt.next_bytes, *bytes * RISE_LEAST));
         }
     }
-    double leaner = attempt.next_bytes; /* a plan of the budget that does takes no more: then half way down */
+    double leaner = attempt.next_bytes; /* a plan of the budget that does takes no more */
     for (int cut = 0; cut < CUTS_MAX && *confirmed && below > 0 && *bytes > below * CLOSE_ENOUGH; cut++) {
-        bool is_between = leaner > below && leaner * CLOSE_ENOUGH < *bytes;
-        TRY(attempt_budget(s, task, oracle, as_printed(is_between ? leaner : (below + *bytes) / 2), &attempt, error));
+        double half_way = (below + *bytes) / 2, next = leaner > below ? fmin(leaner, half_way) : half_way;
+        TRY(attempt_budget(s, task, oracle, as_printed(next), &attempt, error));
         if (atomic_load(&s->stop)) {
             break;
         }
         *(attempt.fits ? bytes : &below) = attempt.budget_bytes;
         leaner = attempt.fits ? attempt.next_bytes : leaner;
     }
+    *below_bytes = below;
     return STATUS_OK;
 }

@@ -43,8 +43,10 @@ double planner_enough_gib(double bytes)
 {
     static const int DIGITS = 6; /* of %.6g */
     double gib = bytes / GIB;
-    double unit = gib > 0 ? pow(10, floor(log10(gib)) + 1 - DIGITS) : 1;
-    return ceil(gib / unit) * unit;
+    double per_gib = gib > 0 ? pow(10, DIGITS - 1 - floor(log10(gib))) : 1;
+    double steps = ceil(gib * per_gib);
+    /* what was rounded before is not rounded up again: the division is what reads the printed digits */
+    return ((steps - 1) / per_gib * GIB >= bytes ? steps - 1 : steps) / per_gib;
 }
 
 double planner_device_bytes(const struct scenario *scenario, bool tensor, bool data, bool pipeline)
