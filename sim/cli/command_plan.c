@@ -65,7 +65,10 @@ const struct cli_command command_plan = {
         "Ctrl-C ends the search; the best plan so far is the answer (exit 3).\n"
         "Exit: 0 a plan fits (of several budgets: at least one), 2 none does (the answer names the smallest budget "
         "that\n"
-        "would do), 1 bad input, 3 interrupted.\n",
+        "would do), 1 bad input, 3 interrupted.\n"
+        "In --json samples_per_s, step_time_s and peak_bytes are the cost model's; what the simulator says stands "
+        "under\n"
+        "\"simulated\".\n",
     .positional_min = 0,
     .positional_max = 1,
     .takes_scenario = true,
