@@ -242,7 +242,7 @@ enum status galvatron_planner_answer(struct galvatron_planning *s, struct error 
 {
     struct oracle *oracle;
     TRY(oracle_open(&oracle, s->request->scenario, s->request->threads, error));
-    uint32_t rising[PLANNER_BUDGETS_MAX];
+    uint32_t rising[PLANNER_BUDGETS_MAX] = { 0 };
     order_budgets(s->request, rising);
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < s->request->budget_count && status == STATUS_OK; i++) {
