@@ -14,12 +14,13 @@ enum { WIDTH = LEFT + BARS + GAP + BARS + RIGHT };
 
 static const char *const TIME_FILL = "#0072B2", *const MEMORY_FILL = "#E69F00"; /* Okabe and Ito's */
 
-static void bar(struct strbuf *out, double x, double y, double share, const char *fill, const char *words)
+/* `words` stand behind the bar; `aligned`: behind the longest, clear of the line of the budget. */
+static void bar(struct strbuf *out, double x, double y, double share, const char *fill, bool aligned, const char *words)
 {
     double width = BARS * fmin(1, share);
     strbuf_printf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" fill=\"%s\"/>\n", x, y, width, BAR,
                   fill);
-    svg_text(out, x + width + 4, y + 12, "start", " font-size=\"11\"", words);
+    svg_text(out, x + (aligned ? BARS : width) + 4, y + 12, "start", " font-size=\"11\"", words);
 }
 
 static void panel(struct strbuf *out, const struct balance_panel *p, double y, double time_s, double bytes)
@@ -37,10 +38,10 @@ static void panel(struct strbuf *out, const struct balance_panel *p, double y, d
         snprintf(words, sizeof words, "stage %" PRIu32 ", %" PRId64 " layer%s", i, stage->layers,
                  stage->layers == 1 ? "" : "s");
         svg_text(out, LEFT - 6, y + 12, "end", " font-size=\"11\"", words);
-        bar(out, LEFT, y, stage->time_s / time_s, TIME_FILL,
+        bar(out, LEFT, y, stage->time_s / time_s, TIME_FILL, false,
             text_time_ps(ps_nearest_s(stage->time_s), time, sizeof time));
         snprintf(words, sizeof words, "%.2f GiB", stage->memory_bytes / GIB);
-        bar(out, memory_x, y, stage->memory_bytes / bytes, MEMORY_FILL, words);
+        bar(out, memory_x, y, stage->memory_bytes / bytes, MEMORY_FILL, true, words);
     }
 }
 

@@ -34,7 +34,8 @@ const struct cli_command command_plan = {
         "choice,\n"
         "and what the next best would have cost.\n"
         "  --budget-gib   device memory in GiB that a plan may use, context and communicators included; several, with\n"
-        "                 commas: an answer for each, in JSON an array (default: all that the GPU has)\n"
+        "                 commas: an answer for each, in JSON an array (default: all that the GPU has); the galvatron\n"
+        "                 planners then have for each what they found for smaller ones, too\n"
         "  --preset       whose cost model (galvatron planners): v1, g2, head, memwall\n"
         "  --space        which dimensions may be used: full dp sdp tp pp 3d dp+tp dp+pp\n"
         "  --variant      further parameters of the planner: NAME=VALUE,NAME=VALUE (memwall list planners)\n"
@@ -65,7 +66,10 @@ const struct cli_command command_plan = {
         "Ctrl-C ends the search; the best plan so far is the answer (exit 3).\n"
         "Exit: 0 a plan fits (of several budgets: at least one), 2 none does (the answer names the smallest budget "
         "that\n"
-        "would do), 1 bad input, 3 interrupted.\n",
+        "would do), 1 bad input, 3 interrupted.\n"
+        "In --json samples_per_s, step_time_s and peak_bytes are the cost model's; what the simulator says stands "
+        "under\n"
+        "\"simulated\".\n",
     .positional_min = 0,
     .positional_max = 1,
     .takes_scenario = true,

@@ -175,8 +175,18 @@ enum status list_planners(struct lister *l)
     const struct planner *const *planners = planner_list(&count);
     begin_plugins(l);
     for (uint32_t i = 0; i < count; i++) {
-        const struct planner *p = planners[i];
-        list_plugin(l, p->name, p->summary, p->paper, p->parameters, p->parameter_count);
+        const struct planner *p = planners[i], *like = p->parameters != NULL ? planners[0] : p;
+        for (uint32_t k = 0; like->parameters != p->parameters; k++) {
+            like = planners[k];
+        }
+        if (l->json != NULL || like == p) {
+            list_plugin(l, p->name, p->summary, p->paper, p->parameters, p->parameter_count);
+            continue;
+        }
+        struct strbuf summary = { 0 }; /* a family of planners: its table stands once */
+        strbuf_printf(&summary, "%s; parameters: as %s", p->summary, like->name);
+        list_plugin(l, p->name, summary.failed ? p->summary : summary.text, p->paper, NULL, 0);
+        strbuf_free(&summary);
     }
     return STATUS_OK;
 }

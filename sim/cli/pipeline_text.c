@@ -65,7 +65,7 @@ static void print_grid(const struct bare_pipeline_request *request, const struct
         }
     }
     if (columns == 0 || columns * width > GRID_WIDTH_MAX) {
-        strbuf_append(out, "\n(too long to draw: --json has the order of every stage)\n");
+        strbuf_append(out, "\n(too long for text: --svg draws it, --json has the order of every stage)\n");
         return;
     }
     char row[GRID_WIDTH_MAX + 1];

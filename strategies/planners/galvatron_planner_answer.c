@@ -217,6 +217,10 @@ static enum status fill_result(struct galvatron_planning *s, struct galvatron_ta
         return tell_smallest(s, task, oracle, least_bytes, list.budget_bytes, why, result, error);
     }
     result->best = list.order[0]->choice;
+    if (s->preset == PRESET_MEMWALL && oracle_fits(&result->best.simulated, result->budget_bytes)) {
+        s->carried = list.order[0];
+        s->carried_bytes = result->budget_bytes;
+    }
     result->runners_up = arena_array(&s->answer->arena, struct planner_choice, list.kept);
     if (result->runners_up == NULL) {
         return no_memory(error);
@@ -228,19 +232,32 @@ static enum status fill_result(struct galvatron_planning *s, struct galvatron_ta
     return galvatron_add_reasons(s, task, result, &list, error);
 }
 
+/* Indices of budgets, the smallest first. */
+static void order_budgets(const struct planner_request *request, uint32_t *rising)
+{
+    for (uint32_t i = 0; i < request->budget_count; i++) {
+        uint32_t at = i;
+        for (; at > 0 && request->budgets_bytes[rising[at - 1]] > request->budgets_bytes[i]; at--) {
+            rising[at] = rising[at - 1];
+        }
+        rising[at] = i;
+    }
+}
+
 enum status galvatron_planner_answer(struct galvatron_planning *s, struct error *error)
 {
     struct oracle *oracle;
     TRY(oracle_open(&oracle, s->request->scenario, s->request->threads, error));
+    uint32_t rising[PLANNER_BUDGETS_MAX] = { 0 };
+    order_budgets(s->request, rising);
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < s->request->budget_count && status == STATUS_OK; i++) {
-        if (s->tasks[i].error.status != STATUS_OK) {
-            status = s->tasks[i].error.status;
-            if (error != NULL) {
-                *error = s->tasks[i].error;
-            }
-        } else {
-            status = fill_result(s, &s->tasks[i], oracle, &s->answer->results[i], error);
+        struct galvatron_task *task = &s->tasks[rising[i]];
+        status = task->error.status;
+        if (status == STATUS_OK) {
+            status = fill_result(s, task, oracle, &s->answer->results[rising[i]], error);
+        } else if (error != NULL) {
+            *error = task->error;
         }
     }
     s->answer->simulated = oracle_simulations(oracle);

@@ -45,6 +45,9 @@ struct galvatron_planning {
     uint32_t simulations_max;     /* of each budget */
     struct galvatron_task *tasks; /* [budget_count] */
     atomic_bool stop;
+    /* The answer goes from the smallest budget to the largest, each with the best of the one before: of `carried_bytes`; NULL: none. */
+    const struct galvatron_pick *carried;
+    double carried_bytes;
 };
 
 /* Tells the caller how far it is; false: stop. */
@@ -61,6 +64,7 @@ struct galvatron_pick {
     const struct galvatron_candidate *candidate; /* NULL: of a preset, whose choice is not ours */
     const struct galvatron_plan *found;
     double budget_mib; /* that the search had */
+    bool is_carried;   /* the best of a smaller budget */
     struct planner_choice choice;
     char why[GALVATRON_WHY_BYTES]; /* there is no plan of ours; "" where there is */
 };

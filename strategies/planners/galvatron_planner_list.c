@@ -29,7 +29,7 @@ static enum status open_list(struct galvatron_planning *s, const struct galvatro
 {
     bool ours = s->preset == PRESET_MEMWALL;
     uint32_t count = ours ? found->candidate_count : 1 + found->runner_up_count;
-    list->most = ours ? count + GALVATRON_AGAIN_MAX * GALVATRON_DEGREES : count;
+    list->most = ours ? count + GALVATRON_AGAIN_MAX * GALVATRON_DEGREES + 1 : count;
     list->entries = arena_array(&s->answer->arena, struct galvatron_pick, list->most);
     list->order = arena_array(&s->answer->arena, const struct galvatron_pick *, list->most);
     return list->entries == NULL || list->order == NULL ? no_memory(error) : STATUS_OK;
@@ -207,6 +207,29 @@ static enum status tighten(struct galvatron_planning *s, struct galvatron_task *
     return STATUS_OK;
 }
 
+/* What fits a smaller budget fits this one: more memory never makes the answer slower, though the cost model's favourites for it may be. */
+static enum status carry(struct galvatron_planning *s, struct galvatron_shortlist *list, struct error *error)
+{
+    if (s->carried == NULL) {
+        return STATUS_OK;
+    }
+    CHECK(list->count < list->most);
+    struct galvatron_pick *entry = &list->entries[list->count++];
+    *entry = *s->carried;
+    entry->is_carried = true;
+    uint32_t count = entry->choice.stage_count;
+    struct planner_stage *stages = arena_array(&s->answer->arena, struct planner_stage, count);
+    if (stages == NULL) {
+        return no_memory(error);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        stages[i] = entry->choice.stages[i];
+        stages[i].leftover_bytes += list->budget_bytes - s->carried_bytes;
+    }
+    entry->choice.stages = stages;
+    return STATUS_OK;
+}
+
 enum status galvatron_shortlist_make(struct galvatron_planning *s, struct galvatron_task *task, struct oracle *oracle,
                                      struct galvatron_shortlist *list, struct error *error)
 {
@@ -229,6 +252,7 @@ enum status galvatron_shortlist_make(struct galvatron_planning *s, struct galvat
             TRY(tighten(s, task, list->entries[i].found->found_by, oracle, list, error));
         }
     }
+    TRY(carry(s, list, error));
     order_by_simulation(list);
     return STATUS_OK;
 }

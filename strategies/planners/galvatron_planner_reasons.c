@@ -102,17 +102,16 @@ static enum status tell_next(struct galvatron_planning *s, struct planner_result
 }
 
 static enum status tell_memory(struct galvatron_planning *s, struct planner_result *result,
-                               const struct galvatron_plan *found, const struct galvatron_task *task,
-                               struct error *error)
+                               const struct galvatron_task *task, struct error *error)
 {
     double largest_batch = task->result.largest_batch;
     uint32_t batch_max = task->request.batch_max;
     bool capped = batch_max != 0 && largest_batch + task->request.batch_step > batch_max;
     double least = INFINITY;
     uint32_t fullest = 0;
-    for (uint32_t i = 0; i < found->pipeline; i++) {
-        if (found->stages[i].leftover_mib < least) {
-            least = found->stages[i].leftover_mib;
+    for (uint32_t i = 0; i < result->best.stage_count; i++) {
+        if (result->best.stages[i].leftover_bytes < least) {
+            least = result->best.stages[i].leftover_bytes;
             fullest = i;
         }
     }
@@ -125,7 +124,7 @@ static enum status tell_memory(struct galvatron_planning *s, struct planner_resu
     return planner_reason(s->answer, result, error,
                           "memory: stage %" PRIu32 " has %.0f MiB of %.6g GiB left%s; the largest batch that fits is "
                           "%.0f%s",
-                          fullest, least, held_to * MIB / GIB, reserved, largest_batch,
+                          fullest, least / MIB, held_to * MIB / GIB, reserved, largest_batch,
                           capped ? " of those tried (--variant batch_max=N tries more)" : "");
 }
 
@@ -174,8 +173,12 @@ enum status galvatron_add_reasons(struct galvatron_planning *s, const struct gal
                        best->found->micro_batches));
     TRY(tell_next(s, result, list, error));
     TRY(tell_favourite(s, result, &list->entries[0], best, error));
-    TRY(tell_memory(s, result, best->found, task, error));
-    if (ours && best->budget_mib < task->request.budget_mib) {
+    TRY(tell_memory(s, result, task, error));
+    if (best->is_carried) {
+        TRY(planner_reason(s->answer, result, error,
+                           "it was found for %.4g GiB: by simulation faster than all that were found for %.6g GiB",
+                           best->budget_mib / 1024, result->budget_bytes / GIB));
+    } else if (ours && best->budget_mib < task->request.budget_mib) {
         TRY(planner_reason(
             s->answer, result, error,
             "the cost model's plans of this kind for %.6g GiB do not fit by simulation: this is one for %.4g GiB",

@@ -13,8 +13,8 @@
  *
  * What `search` finds and must leave: the answer comes zeroed, with results[budget_count] made and their budget_bytes set. For each result it sets found and, if so, best; `cost_model`; and the counts
  * of configurations. A plan whose degrees it changes needs micro_batches = global_batch / (data * micro_batch) and, with another pipeline, stage_layers anew; plan_check tells whether it may be
- * asked of the oracle. planner_copy_plan, planner_label_layers, planner_balance and planner_reason below are the kit, TRY and CHECK are of sim/base/check.h. strategies/planners/max_batch.c is a small
- * one that simulates.
+ * asked of the oracle. planner_copy_plan, planner_label_layers, planner_balance and planner_reason below are the kit, TRY and CHECK are of sim/base/check.h (a plug-in includes it beside memwall.h).
+ * strategies/planners/max_batch.c is a small one that simulates.
  *
  * To add one: a file with a `const struct planner`, its name in planners.h and in registry.c of this folder, a test. */
 #ifndef MEMWALL_STRATEGIES_PLANNERS_PLANNER_H

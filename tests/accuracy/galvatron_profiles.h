@@ -40,9 +40,10 @@ struct profile_code {
 #define PRIMITIVES(loss)                                                                                               \
     "{\"base\":\"pytorch-eager\",\"kernels\":{\"loss\":\"" loss "\",\"context_copied\":true,\"norm_fp32\":true},"      \
     "\"memory\":{\"module_buffer\":true,\"module_buffer_alone\":true}}"
+/* No autocast, whose scores would be fp32: FSDP casts the weights (MixedPrecision). */
 #define UNFUSED                                                                                                        \
-    "{\"base\":\"pytorch-eager\",\"kernels\":{\"flash_attention\":false,\"loss\":\"half\"},\"memory\":{"               \
-    "\"module_buffer\":true}}"
+    "{\"base\":\"pytorch-eager\",\"kernels\":{\"flash_attention\":false,\"fp32_softmax\":false,\"loss\":\"half\"},"    \
+    "\"memory\":{\"module_buffer\":true}}"
 
 static const struct profile_code GPT_FA = { .software = MODULES, .no_prefetch = true };
 static const struct profile_code LLAMA_FA = { .software = MODULES, .no_prefetch = true, .norm_apart = 2 };

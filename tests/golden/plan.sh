@@ -212,6 +212,8 @@ grep -q "memory-balanced, before: .* alpha_t" "$folder/balance.svg" && grep -q "
 expect "  the picture has both" $?
 grep -q "memory at its peak, by the cost model" "$folder/balance.svg"
 expect "the picture says whose figures its bars are" $?
+[ "$(grep 'GiB</text>' "$folder/balance.svg" | grep -v dashed | sed 's/.*<text x="\([^"]*\)".*/\1/' | sort -u | wc -l)" = 1 ]
+expect "  what stages take stands in one column, clear of the budget's line" $?
 if command -v python3 >/dev/null; then
     python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$folder/balance.svg"
     expect "  and is XML" $?
