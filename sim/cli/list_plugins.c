@@ -19,6 +19,7 @@ static const char *parameter_type_word(enum parameter_type type)
 
 static void parameters_json(struct json_writer *w, const struct parameter *table, uint32_t count)
 {
+    CHECK(count == 0 || table != NULL);
     struct parameter_values defaults;
     parameters_defaults(table, count, &defaults);
     jw_array(w, "parameters");
