@@ -109,8 +109,7 @@ static void put_missing(struct ledger *l, const char *const groups[2])
     struct strbuf words[2] = { { 0 } };
     for (int k = 0; k < 2; k++) {
         for (int i = 1; i < 10; i++) {
-            char number[4];
-            snprintf(number, sizeof number, "%d", i);
+            const char number[] = { (char)('0' + i), '\0' };
             const struct step_fact *fact = take_inner(l, groups[k], "missing", number);
             if (fact != NULL && fact->text != NULL) {
                 strbuf_append(&words[k], i > 1 ? ", " : "");
