@@ -6,6 +6,8 @@
 #ifndef MEMWALL_HW_MODELS_KERNEL_CONSTANTS_H
 #define MEMWALL_HW_MODELS_KERNEL_CONSTANTS_H
 
+#include <stdbool.h>
+
 /* name, JSON key, least, greatest, meaning */
 #define GEMM_CONSTANT_TABLE(X)                                                                                         \
     X(GEMM_SM_EFFICIENCY, "sm_efficiency", 0.05, 1.5, "sustained main-loop rate of full SMs, of the peak")             \
@@ -31,5 +33,11 @@ enum gemm_constant {
 #undef X
         GEMM_CONSTANT_COUNT
 };
+
+/* Whether a machine file may leave it out, 0: GPUs read while they multiply, have no limit of their own as a whole, and caches that keep what waves share. */
+static inline bool gemm_constant_can_lack(enum gemm_constant constant)
+{
+    return constant == GEMM_INPUT_EXPOSED || constant == GEMM_CHIP_SHARE || constant == GEMM_WAVE_TRAFFIC;
+}
 
 #endif

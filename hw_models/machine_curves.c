@@ -183,9 +183,7 @@ static enum status read_gemm(struct machine *machine, const struct json *model, 
         TRY(json_known_keys(&at, CONSTANT_KEYS, GEMM_CONSTANT_COUNT, error));
         for (int i = 0; i < GEMM_CONSTANT_COUNT; i++) {
             double *value = &constants->values[i];
-            /* 0: GPUs read while they multiply, have no limit of their own as a whole, and caches that keep what waves share */
-            bool can_stay =
-                constants->present || i == GEMM_INPUT_EXPOSED || i == GEMM_CHIP_SHARE || i == GEMM_WAVE_TRAFFIC;
+            bool can_stay = constants->present || gemm_constant_can_lack((enum gemm_constant)i);
             if (can_stay) {
                 TRY(json_real_or(&at, CONSTANTS[i].key, CONSTANTS[i].least, CONSTANTS[i].most, *value, value, error));
             } else {

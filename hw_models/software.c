@@ -366,6 +366,12 @@ static enum status check_numbers(const struct software *software, const struct j
         return json_error(root, error,
                           "communication.flat_units (FSDP1) excludes staged_collectives and keeps_gathered (FSDP2)");
     }
+    if ((software->norm_unit || software->table_units) && !software->flat_units) {
+        return json_error(root, error, "communication.norm_unit and table_units are of flat_units: set that, too");
+    }
+    if (software->module_buffer_alone && !software->module_buffer) {
+        return json_error(root, error, "memory.module_buffer_alone is of module_buffer: set that, too");
+    }
     if (software->fused_optimizer && software->optimizer_launches == 0 && software->runtime_memory) {
         return json_error(root, error, "kernels.optimizer_launches must be at least 1");
     }

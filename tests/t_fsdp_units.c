@@ -270,13 +270,24 @@ static void test_module_buffer(void)
     run_free(&run);
 }
 
-static void test_refusals(void)
+static void expect_refused(const char *software, const char *words)
 {
     struct run run;
-    run_scenario(&run, HEAD "\"software\":{\"base\":\"torchtitan\",\"communication\":{\"flat_units\":true}}}");
+    char text[1024];
+    snprintf(text, sizeof text, HEAD "\"software\":%s}", software);
+    run_scenario(&run, text);
     EXPECT_INT(run.status, STATUS_BAD_INPUT);
-    EXPECT(strstr(run.error.message, "FSDP2") != NULL);
+    EXPECT(strstr(run.error.message, words) != NULL);
     run_free(&run);
+}
+
+/* Of two generations, and keys that do nothing by themselves. */
+static void test_refusals(void)
+{
+    expect_refused("{\"base\":\"torchtitan\",\"communication\":{\"flat_units\":true}}", "FSDP2");
+    expect_refused("{\"base\":\"megatron\",\"communication\":{\"norm_unit\":true}}", "are of flat_units");
+    expect_refused("{\"base\":\"megatron\",\"communication\":{\"table_units\":true}}", "are of flat_units");
+    expect_refused("{\"base\":\"megatron\",\"memory\":{\"module_buffer_alone\":true}}", "is of module_buffer");
 }
 
 TEST_MAIN(TEST(test_shards_are_made_by_the_reduction), TEST(test_other_gradients_stay), TEST(test_peak_of_two_layers),

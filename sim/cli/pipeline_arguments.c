@@ -12,6 +12,18 @@
 
 enum { SCHEDULE_BYTES_MAX = 64 << 20 };
 
+/* Whether auto is the order, or among those to compare. */
+static bool has_auto(const struct pipeline_arguments *a)
+{
+    bool found = a->order != NULL && strcmp(a->order, "auto") == 0;
+    for (const char *at = a->compare; at != NULL && !found;) {
+        size_t length = strcspn(at, ",");
+        found = length == 4 && strncmp(at, "auto", 4) == 0;
+        at = at[length] == ',' ? at + length + 1 : NULL;
+    }
+    return found;
+}
+
 bool pipeline_arguments_agree(const struct pipeline_arguments *a)
 {
     const struct {
@@ -36,8 +48,7 @@ bool pipeline_arguments_agree(const struct pipeline_arguments *a)
                         "their flags out\n");
         return false;
     }
-    if (a->replicas != NULL && (a->file != NULL || (a->order != NULL && strcmp(a->order, "auto") == 0) ||
-                                (a->compare != NULL && strstr(a->compare, "auto") != NULL))) {
+    if (a->replicas != NULL && (a->file != NULL || has_auto(a))) {
         fprintf(stderr, "memwall pipeline: --replicas is for named orders: a schedule file and auto say what each "
                         "device does\n");
         return false;
@@ -49,16 +60,15 @@ bool pipeline_arguments_agree(const struct pipeline_arguments *a)
                                     : "allowed are deal and cut");
         return false;
     }
-    if (a->virtual_stages != NULL && a->order != NULL && strcmp(a->order, "auto") == 0) {
+    if (a->virtual_stages != NULL && a->compare == NULL && has_auto(a)) {
         fprintf(stderr, "memwall pipeline: --virtual: auto gives each device one chunk: leave it out\n");
         return false;
     }
-    if (a->parameters != NULL && a->order != NULL && strcmp(a->order, "auto") == 0) {
+    if (a->parameters != NULL && has_auto(a)) {
         fprintf(stderr, "memwall pipeline: --parameters: auto has none: its scheduler takes the times and --limit\n");
         return false;
     }
-    if (a->limit != NULL && (a->order == NULL || strcmp(a->order, "auto") != 0) &&
-        (a->compare == NULL || strstr(a->compare, "auto") == NULL)) {
+    if (a->limit != NULL && !has_auto(a)) {
         fprintf(stderr, "memwall pipeline: --limit is for --order auto: hand-made orders keep what they keep\n");
         return false;
     }

@@ -481,10 +481,10 @@ bool lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kin
             uint32_t to = lowering_position(l, pass.layer);
             lowering_redistribute(l, kind == LOWER_FORWARD ? to - 1 : to + 1, to, chunk, micro_batch);
         }
-        if (i == count - 1) {
+        bool ends = i == count - 1;
+        if (ends) {
             lower_next_acquires(l, rank->output);
         }
-        bool ends = i == count - 1;
         emit_layer_pass(l, &pass, ends ? NULL : pass.layer + (kind == LOWER_FORWARD ? 1 : -1));
     }
     return last;

@@ -331,8 +331,7 @@ static void read_gemm_constants(const struct draft *draft, struct machine_gpu *g
     bool all = true;
     for (int c = 0; c < GEMM_CONSTANT_COUNT; c++) {
         (void)snprintf(path, sizeof path, "kernel_model.gemm.%s.%s", dtype_word(dtype), KEYS[c]);
-        gpu->gemm[dtype].values[c] =
-            draft_get(draft, path, c == GEMM_INPUT_EXPOSED || c == GEMM_CHIP_SHARE || c == GEMM_WAVE_TRAFFIC ? 0 : NAN);
+        gpu->gemm[dtype].values[c] = draft_get(draft, path, gemm_constant_can_lack((enum gemm_constant)c) ? 0 : NAN);
         all = all && !isnan(gpu->gemm[dtype].values[c]);
     }
     gpu->gemm[dtype].present = all;

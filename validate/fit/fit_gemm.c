@@ -171,12 +171,6 @@ static void find_plateaus(struct gemms *gemms)
     }
 }
 
-/* Constants that a machine file may leave out: 0. */
-static bool can_lack(enum gemm_constant c)
-{
-    return c == GEMM_INPUT_EXPOSED || c == GEMM_CHIP_SHARE || c == GEMM_WAVE_TRAFFIC;
-}
-
 /* What the draft has, or else the usual value. */
 static double kept_value(const struct gemms *gemms, int c)
 {
@@ -189,10 +183,10 @@ static double kept_value(const struct gemms *gemms, int c)
     if (half->present && gemms->first != DTYPE_FP32 && c != GEMM_BOOST && c != GEMM_BOOST_S) {
         return half->values[c]; /* of the same tensor cores */
     }
-    return c == GEMM_BOOST                                        ? 1
-           : can_lack((enum gemm_constant)c) || c == GEMM_BOOST_S ? 0
-           : fitter->on_host                                      ? PRIORS[c].host_usual
-                                                                  : PRIORS[c].usual;
+    return c == GEMM_BOOST                                                      ? 1
+           : gemm_constant_can_lack((enum gemm_constant)c) || c == GEMM_BOOST_S ? 0
+           : fitter->on_host                                                    ? PRIORS[c].host_usual
+                                                                                : PRIORS[c].usual;
 }
 
 struct gemm_range {
@@ -314,7 +308,7 @@ static void settle(struct gemms *gemms)
             constants->values[c] = from->value;
             if (!from->held) {
                 fit_settle(fitter, path, from->value, from->standard_error, &gemms->set);
-            } else if (can_lack((enum gemm_constant)c) && !fitter->on_host) {
+            } else if (gemm_constant_can_lack((enum gemm_constant)c) && !fitter->on_host) {
                 continue; /* where there is none, none is told */
             } else if (!draft_has(fitter->draft, path) || fitter->on_host) {
                 draft_number(fitter->draft, path, from->value, 0, "usual value: the points do not tell it", true);

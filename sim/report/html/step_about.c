@@ -10,6 +10,16 @@
 
 /* --- studies shown as they are */
 
+void step_fact_cell(struct html *h, const struct step_fact *fact, const char *absent)
+{
+    char text[PAGE_TEXT_BYTES];
+    if (fact == NULL || fact->text != NULL) {
+        html_cell(h, fact != NULL ? fact->text : absent);
+    } else {
+        html_cell_data(h, fact->value, step_fact_text(fact, text, sizeof text));
+    }
+}
+
 /* Two columns: a third would be beyond the edge of a telephone. */
 void step_facts_put(struct html *h, const struct step_facts *facts, const bool *said, const char *caption)
 {
@@ -24,11 +34,7 @@ void step_facts_put(struct html *h, const struct step_facts *facts, const bool *
         html_row(h);
         snprintf(text, sizeof text, "%s%s%s", fact->group, fact->group[0] != '\0' ? ": " : "", fact->name);
         html_cell(h, text);
-        if (fact->text != NULL) {
-            html_cell(h, fact->text);
-        } else {
-            html_cell_data(h, fact->value, step_fact_text(fact, text, sizeof text));
-        }
+        step_fact_cell(h, fact, "");
         html_row_end(h);
     }
     html_table_end(h);
@@ -58,7 +64,6 @@ static void put_failures(struct html *h, const struct step_facts *facts)
                  { "goodput simulated", "", "of the time makes steps (failures simulated)" },
                  { "checkpoint", "share", "of the time writes checkpoints" },
                  { "lost", "share", "of the time is lost: steps done again, restarts" } };
-    char text[PAGE_TEXT_BYTES];
     html_table(h, "Failures and checkpoints", columns, 2);
     for (uint32_t i = 0; i < facts->count; i++) {
         const struct step_fact *fact = &facts->items[i];
@@ -71,11 +76,7 @@ static void put_failures(struct html *h, const struct step_facts *facts)
         }
         html_row(h);
         html_cell(h, label);
-        if (fact->text != NULL) {
-            html_cell(h, fact->text);
-        } else {
-            html_cell_data(h, fact->value, step_fact_text(fact, text, sizeof text));
-        }
+        step_fact_cell(h, fact, "");
         html_row_end(h);
     }
     html_table_end(h);

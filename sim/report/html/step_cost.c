@@ -29,16 +29,6 @@ static const struct step_fact *take_inner(struct ledger *l, const char *group, c
     return take(l, whole, name);
 }
 
-static void put_cell(const struct ledger *l, const struct step_fact *fact, const char *absent)
-{
-    char text[PAGE_TEXT_BYTES];
-    if (fact == NULL || fact->text != NULL) {
-        html_cell(l->h, fact != NULL ? fact->text : absent);
-    } else {
-        html_cell_data(l->h, fact->value, step_fact_text(fact, text, sizeof text));
-    }
-}
-
 /* A row of two columns that are two groups; none where neither knows it. */
 struct pair_row {
     const char *label, *inner, *name;
@@ -58,7 +48,7 @@ static void put_pairs(struct ledger *l, const char *const groups[2], const struc
         html_row(l->h);
         html_cell(l->h, rows[i].label);
         for (int k = 0; k < 2; k++) {
-            put_cell(l, facts[k], rows[i].absent[k] != NULL ? rows[i].absent[k] : "-");
+            step_fact_cell(l->h, facts[k], rows[i].absent[k] != NULL ? rows[i].absent[k] : "-");
         }
         html_row_end(l->h);
     }
@@ -81,7 +71,7 @@ static void put_a_day(struct ledger *l, const char *const groups[2])
         const struct step_fact a_day = { .unit = "usd",
                                          .name = "",
                                          .value = usd != NULL ? usd->value / days->value : NAN };
-        put_cell(l, usd != NULL && usd->text == NULL ? &a_day : NULL, "-");
+        step_fact_cell(l->h, usd != NULL && usd->text == NULL ? &a_day : NULL, "-");
     }
     html_row_end(l->h);
 }
@@ -98,8 +88,8 @@ static void put_outlay(struct ledger *l)
     const struct step_fact outlay = { .unit = "usd", .name = "", .value = servers->value * price->value };
     html_row(l->h);
     html_cell(l->h, "to buy the servers, at once");
-    put_cell(l, NULL, "-");
-    put_cell(l, &outlay, "");
+    step_fact_cell(l->h, NULL, "-");
+    step_fact_cell(l->h, &outlay, "");
     html_row_end(l->h);
 }
 
@@ -204,7 +194,7 @@ static void put_taken(struct ledger *l)
         }
         html_row(l->h);
         html_cell(l->h, rows[i].label);
-        put_cell(l, fact, "");
+        step_fact_cell(l->h, fact, "");
         html_row_end(l->h);
     }
     if (begun) {
@@ -284,7 +274,7 @@ static void put_price(struct ledger *l, const char *label, const char *group)
              guessed ? ": an estimate" : "");
     html_row(l->h);
     html_cell(l->h, label);
-    put_cell(l, value, "");
+    step_fact_cell(l->h, value, "");
     html_cell(l->h, words);
     html_row_end(l->h);
 }
@@ -311,7 +301,7 @@ static void put_assumptions(struct ledger *l)
         if (fact != NULL) {
             html_row(l->h);
             html_cell(l->h, terms[i].label);
-            put_cell(l, fact, "");
+            step_fact_cell(l->h, fact, "");
             html_cell(l->h, terms[i].from);
             html_row_end(l->h);
         }

@@ -22,6 +22,8 @@ void step_certainty(struct html *h, const struct step_source *source);
 void step_sources(struct html *h, const struct step_source *source);
 void step_repeat(struct html *h, const struct step_source *source, const char *version, const char *command);
 
+/* A cell with the fact, or with `absent` where it is NULL. */
+void step_fact_cell(struct html *h, const struct step_fact *fact, const char *absent);
 /* A table of the facts of a study, without those `said` already ([count]; NULL: none). */
 void step_facts_put(struct html *h, const struct step_facts *facts, const bool *said, const char *caption);
 
