@@ -107,7 +107,8 @@ static enum status find_interval(const struct question *q, struct buy_row *row, 
     struct money low, high;
     TRY(scenario_parse(&scenario, row->scenario, row->candidate->label, NULL, 0, error));
     enum status status = STATUS_OK;
-    if (scenario.machine.standard_error_count > 0) {
+    row->lacks_errors = scenario.machine.standard_error_count == 0;
+    if (!row->lacks_errors) {
         TRY_OR_FAIL(uncertainty_compute(&sure, &scenario, options->draws, options->threads, NULL, NULL, error));
         TRY_OR_FAIL(buy_money_at(q, row, sure.low_s, &low, error));
         TRY_OR_FAIL(buy_money_at(q, row, sure.high_s, &high, error));

@@ -71,7 +71,7 @@ struct buy_row {
     double usd;
     char *scenario; /* text, owned by the answer */
     /* At the 5th and 95th percentile of the step time; has_interval: draws were asked for, the machine's constants carry standard errors, and a way of paying is known */
-    bool has_interval;
+    bool has_interval, lacks_errors; /* lacks_errors: draws were asked for, and no constant of the machine has one */
     double low_days, high_days, low_usd, high_usd;
     struct buy_change changes[BUY_CHANGE_COUNT];
 };

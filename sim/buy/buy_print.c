@@ -257,6 +257,18 @@ static void interval_text(const struct buy_row *row, const struct buy_row *first
                   overlaps ? "; it overlaps number 1's: they may be the other way round" : "");
 }
 
+/* What an owner pays first, and how little of it this training bears. */
+static void outlay_text(const struct buy_row *row, struct strbuf *out)
+{
+    const struct money *m = &row->money;
+    char a[48];
+    if (row->has_money && row->way != NULL && strcmp(row->way, "owned") == 0) {
+        strbuf_printf(out, "     to buy the %s, at once: %s; this training bears %.3g %% of it\n",
+                      m->job.servers == 1 ? "server" : "servers", money_usd_text(m->owned.outlay_usd, a, sizeof a),
+                      100 * m->owned.hardware_usd / m->owned.outlay_usd);
+    }
+}
+
 static void reasons_text(const struct buy_answer *answer, struct strbuf *out)
 {
     for (uint32_t i = 0; i < answer->row_count; i++) {
@@ -270,8 +282,13 @@ static void reasons_text(const struct buy_answer *answer, struct strbuf *out)
                           100 * row->figures.figures[FIGURE_bound_share]);
         }
         strbuf_char(out, '\n');
+        outlay_text(row, out);
         if (row->has_interval) {
             interval_text(row, i > 0 && row->verdict == BUY_MEETS ? &answer->rows[0] : NULL, out);
+        } else if (row->lacks_errors) {
+            strbuf_append(out,
+                          "     no interval: no constant of the machine carries a standard error (memwall calibrate "
+                          "finds them)\n");
         }
         for (int k = 0; k < BUY_CHANGE_COUNT; k++) {
             any = any || row->changes[k].known;

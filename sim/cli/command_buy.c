@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sim/base/check.h"
 #include "sim/base/cores.h"
@@ -43,7 +44,8 @@ const struct cli_command command_buy = {
         "The answer ranks them: those that meet the need by cost (or time); then the late, those above the budget,\n"
         "those without a price, and what does not fit, each with its reason. Under each stands what would move it\n"
         "before number 1: its price, number 1's, electricity, utilisation, a shorter step; or into the need.\n"
-        "With --out DIR it writes buy.txt (or buy.json), and row-N.json, the scenario of each row, for memwall run.\n"
+        "With --out DIR it writes buy.txt (or buy.json), and row-N.json, the scenario of each row, for memwall run\n"
+        "(row files of an earlier answer there go).\n"
         "Ctrl-C: the rows so far are the answer (exit 3).\n"
         "Exit: 0 something meets the need, 2 nothing does (the answer is still printed), 1 bad input, 3 interrupted.\n"
         "Try: memwall buy scenarios/questions/llama3-8b-in-60-days.json\n",
@@ -85,19 +87,30 @@ static enum status compare(struct buy_answer *answer, const struct question *que
     return status;
 }
 
+static bool row_path(char path[PATH_MAX], const char *folder, uint32_t row)
+{
+    return snprintf(path, PATH_MAX, "%s/row-%u.json", folder, row + 1) < PATH_MAX;
+}
+
+/* A scenario for every row that has one; files of an earlier answer in the same folder would pass for this one's and go. */
 static enum status write_scenarios(const struct buy_answer *answer, const char *folder, struct error *error)
 {
+    char path[PATH_MAX];
+    uint32_t row = 0;
     TRY(folder_make(folder, error));
-    for (uint32_t i = 0; i < answer->row_count; i++) {
-        char path[PATH_MAX];
-        const char *text = answer->rows[i].scenario;
-        if (text == NULL) {
-            continue;
-        }
-        if (snprintf(path, sizeof path, "%s/row-%u.json", folder, i + 1) >= (int)sizeof path) {
+    for (; row < answer->row_count; row++) {
+        const char *text = answer->rows[row].scenario;
+        if (!row_path(path, folder, row)) {
             return error_set(error, STATUS_IO, "--out: the path is too long");
         }
-        TRY(file_write(path, text, strlen(text), error));
+        if (text != NULL) {
+            TRY(file_write(path, text, strlen(text), error));
+        } else {
+            (void)unlink(path);
+        }
+    }
+    while (row_path(path, folder, row) && unlink(path) == 0) {
+        row++;
     }
     return STATUS_OK;
 }

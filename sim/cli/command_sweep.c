@@ -277,7 +277,7 @@ static void print_head(const struct call *call, struct strbuf *out)
         strbuf_printf(out,
                       "%s: %" PRIu64 " points of %" PRIu64 " combinations; %" PRIu64 " done, %" PRIu64
                       " do not fit, %" PRIu64 " failed\n%" PRIu64 " found in the database, %" PRIu64
-                      " simulated in %.1f s (%.1f a second, %u rank%s)%s\n",
+                      " computed in %.1f s (%.1f a second, %u rank%s)%s\n",
                       call->sweep.name, p->total, call->sweep.combinations, p->counts[SWEEP_DONE],
                       p->counts[SWEEP_DOES_NOT_FIT], p->counts[SWEEP_ERROR], p->found, p->finished - p->found,
                       call->seconds, (double)(p->finished - p->found) / fmax(call->seconds, 1e-9), p->ranks,

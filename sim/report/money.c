@@ -106,7 +106,8 @@ enum status money_compute(struct money *money, const struct money_job *job, cons
     owned->missing = (prices->system_usd.value > 0 ? 0 : 1U << MONEY_NEEDS_SERVER) |
                      (has_power ? 0 : 1U << MONEY_NEEDS_POWER) | (has_electricity ? 0 : 1U << MONEY_NEEDS_ELECTRICITY);
     if (owned->missing == 0) {
-        owned->hardware_usd = job->servers * prices->system_usd.value * money->days / money_life_days(terms);
+        owned->outlay_usd = job->servers * prices->system_usd.value;
+        owned->hardware_usd = owned->outlay_usd * money->days / money_life_days(terms);
         owned->electricity_usd = money->energy_kwh * terms->electricity_usd_per_kwh;
         owned->usd = owned->hardware_usd + owned->electricity_usd;
         per_tokens(owned, money->tokens);
@@ -231,6 +232,7 @@ static void way_json(const struct money_way *way, const char *key, bool parts, s
         if (parts) {
             jw_real(w, "hardware_usd", way->hardware_usd);
             jw_real(w, "electricity_usd", way->electricity_usd);
+            jw_real(w, "outlay_usd", way->outlay_usd);
         }
     } else {
         jw_null(w, "usd");
@@ -348,8 +350,9 @@ void money_text(const struct money *m, bool as_keys, struct strbuf *out)
                       m->terms.electricity_usd_per_kwh);
         strbuf_printf(out, "              a server %s", money_usd_text(m->prices.system_usd.value, a, sizeof a));
         append_origin(&m->prices.system_usd, out);
-        strbuf_printf(out, ", worth nothing after %g years, busy %g %% of them\n", m->terms.amortise_years,
-                      100 * m->terms.utilisation);
+        strbuf_printf(out, ", worth nothing after %g years, busy %g %% of them; to buy the servers, at once: %s\n",
+                      m->terms.amortise_years, 100 * m->terms.utilisation,
+                      money_usd_text(m->owned.outlay_usd, a, sizeof a));
     } else {
         strbuf_printf(out, "not known: say %s\n", money_missing_text(m->owned.missing, as_keys, a, sizeof a));
     }

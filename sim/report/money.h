@@ -97,6 +97,7 @@ struct money_way {
     uint32_t missing;                     /* bits of enum money_need; the figures hold when it is 0 */
     double usd, usd_per_trillion_tokens;  /* all of it */
     double hardware_usd, electricity_usd; /* of owned ways */
+    double outlay_usd;                    /* of owned ways: the whole price of the servers, which who buys pays first */
 };
 
 struct money {

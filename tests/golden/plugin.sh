@@ -74,7 +74,7 @@ cat >"$folder/sweep.json" <<JSON
 JSON
 run 0 sweep "$folder/sweep.json" --db "$folder/a.db" --plugin "$mine"
 run 0 sweep "$folder/sweep.json" --db "$folder/a.db" --plugin "$mine"
-holds '2 found in the database, 0 simulated'
+holds '2 found in the database, 0 computed'
 
 # ---- every function that the kit promises can be called ----
 {

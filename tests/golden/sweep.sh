@@ -20,7 +20,7 @@ run 0 sweep "$folder/s.json" --db "$folder/whole.db" --threads 2 --quiet
 dump "$folder/whole.db" >"$folder/whole.txt"
 holds "48 points of 48 combinations"
 run 0 sweep "$folder/s.json" --db "$folder/whole.db" --quiet
-holds " 0 simulated"
+holds " 0 computed"
 
 # What did not run says why; a file of another kind is called that.
 printf '%s' '{ "schema": "memwall.sweep/1", "base": { "model": "gpt2-xl", "machine": "dgx-a100-80gb" }, "axes": [ { "path": "parallel.tensor", "values": [3, 5, 7] } ] }' >"$folder/none.json"
@@ -77,7 +77,7 @@ PY
 fi
 
 # Killed at random instants (each fourth time one rank of three, where MPI is), resumed, killed again: no finished row is lost on the way, and in the end the database is that of an uninterrupted run.
-sed 's/"small"/"long"/; s/"values": \[1, 5\]/"values": [1, 2]/; s/"axes": \[/"axes": [ { "path": "training.sequence_length", "range": { "from": 64, "to": 1024, "step": 16 } },/' \
+sed 's/"small"/"long"/; s/"values": \[1, 5\]/"values": [1, 2]/; s/"axes": \[/"axes": [ { "path": "training.sequence_length", "range": { "from": 64, "to": 1024, "step": 5 } },/' \
     "$folder/s.json" >"$folder/long.json"
 "$binary" sweep "$folder/long.json" --db "$folder/long.db" --threads 2 --quiet >/dev/null
 dump "$folder/long.db" >"$folder/long.txt"
@@ -151,9 +151,9 @@ sed 's/"small"/"other"/; s/"values": \[1, 5\]/"values": [1, 2]/' "$folder/s.json
 "$binary" sweep "$folder/t.json" --db "$folder/shared.db" --threads 1 --quiet >/dev/null
 wait
 run 0 sweep "$folder/s.json" --db "$folder/shared.db" --quiet
-holds " 0 simulated"
+holds " 0 computed"
 run 0 sweep "$folder/t.json" --db "$folder/shared.db" --quiet
-holds " 0 simulated"
+holds " 0 computed"
 run 0 sweep --db "$folder/shared.db" --top 1
 grep -q "holds 2 sweeps" "$folder/err"
 expect "  says that there are two" $?

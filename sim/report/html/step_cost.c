@@ -76,23 +76,6 @@ static void put_a_day(struct ledger *l, const char *const groups[2])
     html_row_end(l->h);
 }
 
-/* The servers' whole price, of which "of it servers" is the share of this training: who buys pays it first. */
-static void put_outlay(struct ledger *l)
-{
-    const struct step_fact *servers = step_facts_named(l->facts, "", "servers");
-    const struct step_fact *price = step_facts_named(l->facts, "prices, system usd", "value");
-    const struct step_fact *share = step_facts_named(l->facts, "owned", "hardware");
-    if (servers == NULL || price == NULL || share == NULL) {
-        return;
-    }
-    const struct step_fact outlay = { .unit = "usd", .name = "", .value = servers->value * price->value };
-    html_row(l->h);
-    html_cell(l->h, "to buy the servers, at once");
-    step_fact_cell(l->h, NULL, "-");
-    step_fact_cell(l->h, &outlay, "");
-    html_row_end(l->h);
-}
-
 /* What each way of paying lacks: lists of words. */
 static void put_missing(struct ledger *l, const char *const groups[2])
 {
@@ -134,6 +117,8 @@ static void put_paid(struct ledger *l)
     static const struct pair_row parts[] = { { "of it servers, their share", "", "hardware", { "in the rent" } },
                                              { "of it electricity", "", "electricity", { "in the rent" } } };
     static const struct pair_row each[] = { { "10^12 tokens", "", "usd per trillion tokens", { NULL } } };
+    /* the servers' whole price, of which "of it servers" is the share of this training: who buys pays it first */
+    static const struct pair_row outlay[] = { { "to buy the servers, at once", "", "outlay", { "-" } } };
     static const struct pair_row all_likely[] = { { "all tokens, 5 % of draws below", "", "p5", { NULL } },
                                                   { "all tokens, 5 % of draws above", "", "p95", { NULL } } };
     static const struct pair_row each_likely[] = { { "10^12 tokens, 5 % below", "", "p5", { NULL } },
@@ -152,7 +137,7 @@ static void put_paid(struct ledger *l)
     put_a_day(l, groups);
     put_pairs(l, groups, each, COUNT(each));
     put_pairs(l, of_trillion, each_likely, COUNT(each_likely));
-    put_outlay(l);
+    put_pairs(l, groups, outlay, COUNT(outlay));
     put_missing(l, groups);
     html_table_end(l->h);
 }
@@ -216,6 +201,7 @@ static void put_deadline(struct ledger *l)
                                             { "owned", "owned", "usd", { NULL } },
                                             { "of it servers", "owned", "hardware", { NULL } },
                                             { "of it electricity", "owned", "electricity", { NULL } },
+                                            { "to buy the servers, at once", "owned", "outlay", { NULL } },
                                             { "10^12 tokens, rented", "rented", "usd per trillion tokens", { NULL } },
                                             { "10^12 tokens, owned", "owned", "usd per trillion tokens", { NULL } },
                                             { "GPUs", "", "gpus", { NULL } },
