@@ -147,6 +147,13 @@ static void put_card(const struct sweep_page *p, const char *title, struct json_
     strbuf_free(&axes);
 }
 
+static const char *answer_word(const struct sweep_page_data *data)
+{
+    return data->counts[SWEEP_DONE] > 0           ? "The best that fits:"
+           : data->counts[SWEEP_DOES_NOT_FIT] > 0 ? "Nothing fits."
+                                                  : "No point could be computed.";
+}
+
 static void put_answer(const struct sweep_page *p)
 {
     const struct sweep_page_data *data = p->data;
@@ -156,8 +163,7 @@ static void put_answer(const struct sweep_page *p)
     double value;
     html_open(h, "p");
     html_attr(h, "class", "verdict");
-    html_leaf(h, "strong", data->counts[SWEEP_DONE] > 0 ? "good" : "bad",
-              data->counts[SWEEP_DONE] > 0 ? "The best that fits:" : "Nothing fits.");
+    html_leaf(h, "strong", data->counts[SWEEP_DONE] > 0 ? "good" : "bad", answer_word(data));
     if (first_row(data->best, &rows, &row)) {
         struct strbuf axes = { 0 };
         axes_text(p, &row, &axes);
