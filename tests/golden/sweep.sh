@@ -27,11 +27,11 @@ printf '%s' '{ "schema": "memwall.sweep/1", "base": { "model": "gpt2-xl", "machi
 run 2 sweep "$folder/none.json" --quiet
 holds "No row answers"
 holds "^     3  failed: .*tensor 3 .*does not divide"
-run 2 sweep "$folder/none.json" --db "$folder/none.db" --quiet
-run 2 report "$folder/none.db" --out - --quiet
-holds "No point could be computed"
 holds "numbers alone are counted together"
 holds "status <> 'done'"
+run 2 sweep "$folder/none.json" --db "$folder/none.db" --quiet
+run 2 report "$folder/none.db" --quiet
+holds "No point could be computed"
 run 2 sweep "$folder/none.json" --quiet --json
 holds '"points": 3'
 holds '"reason": "..parallel: tensor 3'
