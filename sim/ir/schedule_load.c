@@ -88,6 +88,12 @@ __attribute__((format(printf, 2, 3))) static const char *refuse(struct loader *l
         }                                                                                                              \
     } while (0)
 
+const char *operand_list_key(enum operand_list list)
+{
+    static const char *const keys[LIST_COUNT] = { "acquire", "release", "read", "write", "after" };
+    return keys[list];
+}
+
 const char *load_start(struct loader *l)
 {
     *l = (struct loader){ .builder = builder_new() };

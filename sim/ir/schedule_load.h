@@ -48,6 +48,8 @@ struct loader {
 };
 
 enum operand_list { LIST_ACQUIRE, LIST_RELEASE, LIST_READ, LIST_WRITE, LIST_AFTER, LIST_COUNT };
+/* "acquire", "after": the list's key in the JSON form. */
+const char *operand_list_key(enum operand_list list);
 
 struct loaded_op {
     uint32_t opcode, phase, queue, work, match; /* SCHED_NONE: none */

@@ -1,6 +1,7 @@
 /* What the parts of sched_verify share: for sim/ir/verify*.c alone.
  *
  *   verify.c           records: ranges, layout, tables
+ *   verify_works.c     kernels and works; what stands once
  *   verify_groups.c    groups and matches
  *   verify_order.c     runs the ops in an order of their causes, or names a cycle
  *   verify_lifetime.c  buffers along that partial order
@@ -8,6 +9,8 @@
  * Scratch arrays are few and no larger than needed: first touches of memory are most of what verifying costs. */
 #ifndef MEMWALL_IR_VERIFY_INTERNAL_H
 #define MEMWALL_IR_VERIFY_INTERNAL_H
+
+#include <math.h>
 
 #include "sim/base/check.h"
 #include "sim/ir/schedule.h"
@@ -58,6 +61,15 @@ void *verify_alloc(struct verifier *v, size_t count, size_t size);
 /* "op 12, forward mb 3 (stage 2, compute)" */
 const char *verify_op_name(const struct verifier *v, uint32_t op, char buffer[OP_NAME_BYTES]);
 
+/* Finite and not negative, minus zero refused: what bytes, flops and counts in reals must be. */
+static inline bool verify_quantity(double value)
+{
+    return isfinite(value) && !signbit(value);
+}
+
+enum status verify_works(struct verifier *v);
+/* After verify_works and verify_groups: no kernel, work or group equals another. */
+enum status verify_each_once(struct verifier *v);
 enum status verify_groups(struct verifier *v);
 /* Lists the ops of each match, once. */
 enum status verify_list_matches(struct verifier *v);
