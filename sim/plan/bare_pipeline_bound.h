@@ -1,11 +1,4 @@
-/* What no order can beat: a lower bound of the makespan of a bare pipeline, whatever the order of passes on each device.
- *
- * It holds for the request's placement (chunks, copies of the model, dealt or cut replicas), times, hops and recomputation. A device runs one pass at a time. Of its passes take those that no
- * micro-batch can reach before `before`, and from each of which the longest way on, through devices that are free, takes at least `after`: nothing of them runs earlier, all of them run one after another
- * (`work`), and the last of them leaves `after`. The bound is the largest before + work + after of all devices and all such sets (heads and tails of the one-machine problem: Carlier, EJOR 11, 1982). The
- * longest way of one micro-batch through the whole model is among them.
- *
- * Limits of activations are not looked at: with them an order may need longer still.
+/* The lower bound (sim/plan/pipeline_bound.h) of a bare pipeline: it holds for every order with the request's placement (chunks, copies of the model, dealt or cut replicas), times, hops and recomputation.
  *
  *     TRY(bare_pipeline_bound_find(&request, &bound, error));
  *     TRY(bare_pipeline_bound_check(&bound, claimed, error)); */
@@ -24,7 +17,7 @@ struct bare_pipeline_bound {
     double before, work, after; /* of it; their sum is the bound */
 };
 
-/* The request is one that bare_pipeline_schedule has taken. STATUS_NO_MEMORY. O(virtual stages * log chunks). */
+/* The request is one that bare_pipeline_schedule has taken. STATUS_NO_MEMORY. */
 enum status bare_pipeline_bound_find(const struct bare_pipeline_request *request, struct bare_pipeline_bound *bound,
                                      struct error *error);
 /* STATUS_BAD_TIMELINE when nothing can be as fast as `makespan`, and why. */
