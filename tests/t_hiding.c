@@ -5,7 +5,7 @@
 #include "strategies/registry.h"
 #include "tests/test.h"
 
-enum { STAGES = 6, MICRO_BATCHES = 12, STEPS = 2 * MICRO_BATCHES, ITERATIONS = 2 * STAGES + 4 };
+enum { STAGES = 6, MICRO_BATCHES = 12, STEPS = 2 * MICRO_BATCHES, ITERATIONS = 2 * STAGES + 4, CASES = 1200 };
 
 /* Ends of one iteration's ops, from when each stage may begin: orders as lists, every op when its inputs and its stage are ready. */
 static void run_iteration(const struct pipeline_order *order, const struct order_request *request, int64_t forward,
@@ -74,7 +74,7 @@ static void test_laws(void)
     static const char *const orders[] = { "1f1b", "gpipe" };
     uint64_t state = test_seed;
     unsigned less[BARRIER_COUNT] = { 0 }; /* cases in which a barrier exposes less than the one before it */
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < CASES; i++) {
         int64_t forward = 1 + (int64_t)test_below(&state, 9), backward = 1 + (int64_t)test_below(&state, 18);
         const struct pipeline_order *order = registry_order(orders[i % 2], NULL);
         struct order_request request = { .stages = 1 + (uint32_t)test_below(&state, STAGES),
@@ -99,7 +99,7 @@ static void test_laws(void)
             exposed = hiding_exposed_s(&hiding, (enum gradient_barrier)barrier);
         }
     }
-    printf("1000 cases, 3 barriers each; own starts hide more in %u, own updates in %u\n", less[BARRIER_AFTER],
+    printf("%d cases, 3 barriers each; own starts hide more in %u, own updates in %u\n", CASES, less[BARRIER_AFTER],
            less[BARRIER_NONE]);
     EXPECT(less[BARRIER_AFTER] > 300 && less[BARRIER_NONE] > 100);
 }

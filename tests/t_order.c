@@ -242,6 +242,68 @@ static void test_parameters(void)
     strbuf_free(&out);
 }
 
+/* C.4: PipeDream's runtime admits floor((N - 1 - replicas of earlier stages) / its own) micro-batches first, of N workers, and keeps one version more. */
+static void test_warm_up(void)
+{
+    const struct pipeline_order *order = order_named("pipedream");
+    uint64_t state = test_seed;
+    uint32_t cases = 0;
+    for (; cases < 1000; cases++) {
+        uint32_t replicas[12], p = 1 + (uint32_t)test_below(&state, 12), workers = 0, earlier = 0;
+        for (uint32_t s = 0; s < p; s++) {
+            replicas[s] = 1 + (uint32_t)test_below(&state, 8);
+            workers += replicas[s];
+        }
+        struct order_request request = request_of(order, p, 1, 840);
+        request.replicas = replicas;
+        for (uint32_t s = 0; s < p; s++) {
+            uint32_t warm_up = (workers - 1 - earlier) / replicas[s];
+            EXPECT_INT(order_warm_up(&request, s), warm_up);
+            EXPECT_INT(order_weight_versions(order, &request, s), warm_up + 1);
+            earlier += replicas[s];
+        }
+    }
+    printf("%u chains of replicas\n", cases);
+    /* GNMT on 12 workers */
+    static const uint32_t gnmt[] = { 1, 1, 1, 1, 1, 1, 1, 1, 3, 1 }, ahead[] = { 11, 10, 9, 8, 7, 6, 5, 4, 1, 0 };
+    struct order_request request = request_of(order, 10, 1, 12);
+    request.replicas = gnmt;
+    for (uint32_t s = 0; s < 10; s++) {
+        EXPECT_INT(order_warm_up(&request, s), ahead[s]);
+    }
+}
+
+/* C.3: K_s = min(p - s, D) of PA, min(2(p - s) - 1, D) of PB: K_s - 1 forwards before the first backward, K_s in flight. */
+static void test_dapple_limits(void)
+{
+    static const char *const names[] = { "1f1b", "dapple-pb" };
+    uint32_t cases = 0;
+    for (uint32_t n = 0; n < 2; n++) {
+        const struct pipeline_order *order = order_named(names[n]);
+        for (uint32_t p = 1; p <= 8; p++) {
+            for (uint32_t d = 1; d <= 16; d++) {
+                struct order_request request = request_of(order, p, 1, 24);
+                request.parameters.value[0] = d; /* in_flight_max */
+                for (uint32_t s = 0; s < p; s++) {
+                    struct order_step steps[2 * 24];
+                    uint32_t count, most, first = 0, k = n == 0 ? p - s : 2 * (p - s) - 1;
+                    k = k < d ? k : d;
+                    EXPECT_INT(order_steps(order, &request, s, steps, &count, NULL), STATUS_OK);
+                    while (steps[first].kind == STEP_FORWARD) {
+                        first++;
+                    }
+                    EXPECT_INT(first, k);
+                    EXPECT_INT(order_in_flight(order, &request, s, &most, NULL), STATUS_OK);
+                    EXPECT_INT(most, k);
+                    cases++;
+                }
+            }
+        }
+    }
+    printf("%u stages with limits\n", cases);
+    EXPECT_INT(cases, 2 * 16 * 36);
+}
+
 /* Peaks of facts C.10 (p = 4, m = 8) and of the asynchronous orders; what an order with few micro-batches can keep. */
 static void test_in_flight(void)
 {
@@ -270,6 +332,6 @@ static void test_in_flight(void)
     }
 }
 
-TEST_MAIN(TEST(test_in_flight), TEST(test_gpipe), TEST(test_1f1b), TEST(test_dapple_pb), TEST(test_interleaved),
-          TEST(test_placement), TEST(test_every_order_verifies), TEST(test_refusals), TEST(test_verify_catches),
-          TEST(test_parameters))
+TEST_MAIN(TEST(test_in_flight), TEST(test_warm_up), TEST(test_dapple_limits), TEST(test_gpipe), TEST(test_1f1b),
+          TEST(test_dapple_pb), TEST(test_interleaved), TEST(test_placement), TEST(test_every_order_verifies),
+          TEST(test_refusals), TEST(test_verify_catches), TEST(test_parameters))

@@ -1,173 +1,18 @@
 /* Bare pipelines against the closed forms of facts/mpress-hippie-pipelines.md C: makespan, span bubble, per-stage peaks, hop laws; exact, over the whole ranges given there.
  *
- * The times come from the simulator, and beside it from a plain twin: every op of a bare pipeline has a fixed duration, so its start is the longest way to it through queues,
- * dependencies and matches. Both must say the same of every op. */
+ * The times come from the simulator, and beside it from a plain twin (tests/pipeline_twin.h): both must say the same of every op. */
 #include "sim/plan/bare_pipeline.h"
 
-#include "sim/exec.h"
-#include "strategies/registry.h"
-#include "tests/test.h"
-
-/* ---- the plain twin ---- */
-
-struct twin {
-    const struct schedule *schedule;
-    uint32_t *previous; /* the op before on the same queue */
-    uint32_t *partner;  /* the op with the same match */
-    uint8_t *state;     /* 0 new, 1 being asked, 2 known */
-    int64_t *start_ps, *end_ps;
-    bool cycle;
-};
-
-static int64_t twin_end(struct twin *twin, uint32_t op);
-
-static int64_t twin_ready(struct twin *twin, uint32_t op)
-{
-    const struct sched_op *o = &twin->schedule->ops[op];
-    int64_t ready_ps = twin->previous[op] == SCHED_NONE ? 0 : twin_end(twin, twin->previous[op]);
-    for (uint32_t i = 0; i < o->dependency_count; i++) {
-        int64_t end_ps = twin_end(twin, twin->schedule->dependencies[o->first_dependency + i]);
-        ready_ps = end_ps > ready_ps ? end_ps : ready_ps;
-    }
-    return ready_ps;
-}
-
-static int64_t twin_end(struct twin *twin, uint32_t op)
-{
-    if (twin->state[op] == 1) {
-        twin->cycle = true;
-        return 0;
-    }
-    if (twin->state[op] == 0) {
-        twin->state[op] = 1;
-        int64_t start_ps = twin_ready(twin, op);
-        if (twin->partner[op] != SCHED_NONE) {
-            int64_t other_ps = twin_ready(twin, twin->partner[op]);
-            start_ps = other_ps > start_ps ? other_ps : start_ps;
-        }
-        const struct sched_op *o = &twin->schedule->ops[op];
-        twin->start_ps[op] = start_ps;
-        twin->end_ps[op] = start_ps + (o->work == SCHED_NONE ? 0 : twin->schedule->works[o->work].fixed_ps);
-        twin->state[op] = 2;
-    }
-    return twin->end_ps[op];
-}
-
-/* All allocations of these tests are small: running out is a failure of the machine, not of the code under test. */
-static void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count == 0 ? 1 : count, size);
-    if (memory == NULL) {
-        printf("out of memory\n");
-        exit(1);
-    }
-    return memory;
-}
-
-struct change {
-    int64_t time_ps, delta;
-};
-
-static int compare_changes(const void *a, const void *b)
-{
-    const struct change *x = a, *y = b;
-    if (x->time_ps != y->time_ps) {
-        return x->time_ps < y->time_ps ? -1 : 1;
-    }
-    return x->delta < y->delta ? -1 : x->delta > y->delta; /* at one instant, what ends gives back first */
-}
-
-static uint64_t twin_peak(const struct twin *twin, uint32_t space)
-{
-    const struct schedule *schedule = twin->schedule;
-    struct change *changes = allocate(schedule->operand_count, sizeof *changes);
-    size_t count = 0;
-    for (uint32_t i = 0; i < schedule->op_count; i++) {
-        const struct sched_op *op = &schedule->ops[i];
-        for (uint32_t k = 0; k < (uint32_t)op->acquire_count + op->release_count; k++) {
-            const struct sched_buffer *buffer = &schedule->buffers[schedule->operands[op->first_operand + k]];
-            if (buffer->space == space) {
-                bool acquired = k < op->acquire_count;
-                changes[count++] = (struct change){ acquired ? twin->start_ps[i] : twin->end_ps[i],
-                                                    acquired ? (int64_t)buffer->bytes : -(int64_t)buffer->bytes };
-            }
-        }
-    }
-    qsort(changes, count, sizeof *changes, compare_changes);
-    int64_t bytes = 0, peak = 0;
-    for (size_t i = 0; i < count; i++) {
-        bytes += changes[i].delta;
-        peak = bytes > peak ? bytes : peak;
-    }
-    EXPECT_INT(bytes, 0);
-    free(changes);
-    return (uint64_t)peak;
-}
-
-/* Fills a timeline as an executor does. */
-static void twin_run(const struct schedule *schedule, struct timeline *timeline)
-{
-    uint32_t n = schedule->op_count;
-    struct twin twin = { .schedule = schedule };
-    uint32_t *last = allocate(schedule->queue_count, sizeof *last),
-             *waiting = allocate(schedule->match_count, sizeof *waiting);
-    twin.previous = allocate(n, sizeof *twin.previous);
-    twin.partner = allocate(n, sizeof *twin.partner);
-    twin.state = allocate(n, 1);
-    twin.start_ps = allocate(n, sizeof *twin.start_ps);
-    twin.end_ps = allocate(n, sizeof *twin.end_ps);
-    memset(last, 0xff, schedule->queue_count * sizeof *last);
-    memset(waiting, 0xff, schedule->match_count * sizeof *waiting);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct sched_op *op = &schedule->ops[i];
-        twin.previous[i] = last[op->queue];
-        last[op->queue] = i;
-        twin.partner[i] = SCHED_NONE;
-        if (op->match != SCHED_NONE) {
-            if (waiting[op->match] != SCHED_NONE) {
-                twin.partner[i] = waiting[op->match];
-                twin.partner[waiting[op->match]] = i;
-            }
-            waiting[op->match] = i;
-        }
-    }
-    *timeline = (struct timeline){ .outcome = TIMELINE_DONE, .op_count = n, .space_count = schedule->space_count };
-    timeline->ops = arena_array(&timeline->arena, struct op_times, n);
-    timeline->spaces = arena_array(&timeline->arena, struct space_use, schedule->space_count);
-    for (uint32_t i = 0; i < n; i++) {
-        timeline->ops[i].end_ps = twin_end(&twin, i);
-        timeline->ops[i].start_ps = twin.start_ps[i];
-        timeline->end_ps = timeline->ops[i].end_ps > timeline->end_ps ? timeline->ops[i].end_ps : timeline->end_ps;
-    }
-    for (uint32_t i = 0; i < schedule->space_count; i++) {
-        timeline->spaces[i].peak_bytes = twin_peak(&twin, i);
-    }
-    EXPECT(!twin.cycle);
-    free(last);
-    free(waiting);
-    free(twin.previous);
-    free(twin.partner);
-    free(twin.state);
-    free(twin.start_ps);
-    free(twin.end_ps);
-}
+#include "tests/pipeline_run.h"
+#include "tests/pipeline_twin.h"
 
 /* ---- requests ---- */
 
 static struct bare_pipeline_request request_of(const char *name, uint32_t p, uint32_t v, uint32_t m, double forward,
                                                double backward, double hop)
 {
-    struct error error = { 0 };
-    struct bare_pipeline_request request = { .order = registry_order(name, &error),
-                                             .order_request = { .stages = p, .micro_batches = m, .virtual_stages = v },
-                                             .forward = forward,
-                                             .backward = backward,
-                                             .hop = hop };
-    if (request.order == NULL) {
-        printf("%s\n", error.message);
-        exit(1);
-    }
-    parameters_defaults(request.order->parameters, request.order->parameter_count, &request.order_request.parameters);
+    struct bare_pipeline_request request = pipeline_request(name, p, v, m, forward, backward);
+    request.hop = hop;
     return request;
 }
 
@@ -230,14 +75,19 @@ static struct bare_pipeline_result run(const struct bare_pipeline_request *reque
     return result;
 }
 
+static double makespan_of_request(const struct bare_pipeline_request *request)
+{
+    struct bare_pipeline_result result = run(request);
+    double makespan = result.makespan;
+    bare_pipeline_result_free(&result);
+    return makespan;
+}
+
 static double makespan_of(const char *name, uint32_t p, uint32_t v, uint32_t m, double forward, double backward,
                           double hop)
 {
     struct bare_pipeline_request request = request_of(name, p, v, m, forward, backward, hop);
-    struct bare_pipeline_result result = run(&request);
-    double makespan = result.makespan;
-    bare_pipeline_result_free(&result);
-    return makespan;
+    return makespan_of_request(&request);
 }
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -249,22 +99,24 @@ static const double RATIOS[][2] = { { 1, 2 }, { 1, 1 }, { 2, 1 }, { 3, 4 } };
 
 /* ---- closed forms ---- */
 
+/* GPipe in both orders of its backwards. */
 static void test_flushed_orders(void)
 {
-    static const char *const names[] = { "gpipe", "1f1b", "dapple-pb" };
+    static const char *const names[] = { "gpipe", "1f1b", "dapple-pb", "gpipe" };
     unsigned runs = 0;
-    for (size_t n = 0; n < 3; n++) {
+    for (size_t n = 0; n < 4; n++) {
         for (uint32_t p = 1; p <= 8; p++) {
             for (uint32_t m = 1; m <= 24; m++) {
                 for (size_t r = 0; r < 4; r++) {
                     double unit = RATIOS[r][0] + RATIOS[r][1];
                     struct bare_pipeline_request request = request_of(names[n], p, 1, m, RATIOS[r][0], RATIOS[r][1], 0);
+                    request.order_request.parameters.value[0] = n == 3; /* backwards first in, first out */
                     struct bare_pipeline_result result = run(&request);
                     EXPECT_REAL(result.makespan, (m + p - 1) * unit, 0);
                     EXPECT_REAL(result.span_bubble, (p - 1) * unit, 0);
                     for (uint32_t s = 0; s < p; s++) {
-                        uint32_t peak = n == 0 ? m : smaller(n == 1 ? p - s : 2 * (p - s) - 1, m);
-                        EXPECT_REAL(result.stages[s].peak_activations, peak, 0);
+                        uint32_t peak = n == 1 ? p - s : n == 2 ? 2 * (p - s) - 1 : m;
+                        EXPECT_REAL(result.stages[s].peak_activations, smaller(peak, m), 0);
                         EXPECT_INT(result.stages[s].weight_versions, 1);
                         EXPECT_REAL(result.stages[s].work, m * unit, 0);
                     }
@@ -275,7 +127,7 @@ static void test_flushed_orders(void)
         }
     }
     printf("%u runs\n", runs);
-    EXPECT_INT(runs, 2304);
+    EXPECT_INT(runs, 2304 + 768);
 }
 
 static void test_interleaved(void)
@@ -284,7 +136,7 @@ static void test_interleaved(void)
     for (uint32_t p = 2; p <= 6; p++) {
         for (uint32_t v = 1; v <= 4; v++) {
             for (uint32_t k = 1; k <= 4; k++) {
-                for (size_t r = 0; r < 2; r++) {
+                for (size_t r = 0; r < 4; r++) {
                     uint32_t m = k * p;
                     double unit = RATIOS[r][0] + RATIOS[r][1];
                     struct bare_pipeline_request request =
@@ -303,38 +155,75 @@ static void test_interleaved(void)
         }
     }
     printf("%u runs\n", runs);
-    /* Early Megatron-LM's special case: all forwards first when m == p, so p * v chunks (p shares) on every device. */
-    struct bare_pipeline_request request = request_of("interleaved", 4, 2, 4, 1, 2, 0);
-    request.order_request.parameters.value[0] = 1;
-    struct bare_pipeline_result result = run(&request);
-    for (uint32_t s = 0; s < 4; s++) {
-        EXPECT_REAL(result.stages[s].peak_activations, 4, 0);
+    EXPECT_INT(runs, 320);
+}
+
+/* Early Megatron-LM's special case: all forwards first when m == p, so p * v chunks (p shares) on every device. */
+static void test_interleaved_all_forwards(void)
+{
+    unsigned runs = 0;
+    for (uint32_t p = 2; p <= 6; p++) {
+        for (uint32_t v = 1; v <= 4; v++) {
+            struct bare_pipeline_request request = request_of("interleaved", p, v, p, 1, 2, 0);
+            request.order_request.parameters.value[0] = 1;
+            struct bare_pipeline_result result = run(&request);
+            for (uint32_t s = 0; s < p; s++) {
+                EXPECT_REAL(result.stages[s].peak_activations, p, 0);
+            }
+            bare_pipeline_result_free(&result);
+            runs++;
+        }
     }
-    bare_pipeline_result_free(&result);
+    printf("%u runs\n", runs);
+    EXPECT_INT(runs, 20);
+}
+
+/* C.7: v chunks send v times as much as one, and a hop more from each chunk to the next. */
+static void test_interleaved_messages(void)
+{
+    for (uint32_t p = 2; p <= 6; p++) {
+        for (uint32_t v = 1; v <= 4; v++) {
+            struct bare_pipeline_request request = request_of("interleaved", p, v, 2 * p, 1, 2, 0);
+            struct schedule schedule;
+            uint32_t sent = 0;
+            EXPECT_INT(bare_pipeline_schedule(&request, &schedule, NULL), STATUS_OK);
+            for (uint32_t i = 0; i < schedule.op_count; i++) {
+                sent += schedule.ops[i].opcode == OP_SEND;
+            }
+            EXPECT_INT(sent, 2 * 2 * p * (v * p - 1));
+            schedule_free(&schedule);
+        }
+    }
 }
 
 /* C.2, C.3: GPipe pays 2(p-1)c; 1F1B 2c[(p-1) + floor((m-1)(p-1)/p)]; PB 2(p-1)c as long as 2c <= tF + tB. Also for c > tF + tB. */
 static void test_hops(void)
 {
-    static const double hops[] = { 0.125, 0.5, 1.0, 1.5, 2.5, 4.0, 7.0 };
-    unsigned runs = 0;
+    static const double hops[] = { 0.125, 0.5, 1.0, 1.5, 2.5, 4.0, 7.5 };
+    unsigned cases = 0, hidden = 0, longer = 0;
     for (uint32_t p = 1; p <= 8; p++) {
         for (uint32_t m = 1; m <= 30; m++) {
-            for (size_t h = 0; h < sizeof hops / sizeof hops[0]; h++) {
-                double c = hops[h];
-                const double *times = RATIOS[(p + m + h) % 4];
+            for (size_t i = 0; i < 4 * sizeof hops / sizeof hops[0]; i++) {
+                const double *times = RATIOS[i % 4], c = hops[i / 4];
                 double unit = times[0] + times[1], base = (m + p - 1) * unit;
                 uint32_t exposed = (p - 1) + (m - 1) * (p - 1) / p;
                 EXPECT_REAL(makespan_of("1f1b", p, 1, m, times[0], times[1], c), base + 2 * c * exposed, 0);
-                EXPECT_REAL(makespan_of("gpipe", p, 1, m, times[0], times[1], c), base + 2 * c * (p - 1), 0);
+                struct bare_pipeline_request gpipe = request_of("gpipe", p, 1, m, times[0], times[1], c);
+                gpipe.order_request.parameters.value[0] = m % 2; /* backwards in either order */
+                EXPECT_REAL(makespan_of_request(&gpipe), base + 2 * c * (p - 1), 0);
                 if (2 * c <= unit) {
                     EXPECT_REAL(makespan_of("dapple-pb", p, 1, m, times[0], times[1], c), base + 2 * c * (p - 1), 0);
+                    hidden++;
                 }
-                runs++;
+                longer += c > unit;
+                cases++;
             }
         }
     }
-    printf("%u cases\n", runs);
+    printf("%u cases, %u of them with 2c <= tF + tB, %u with c > tF + tB\n", cases, hidden, longer);
+    EXPECT_INT(cases, 6720);
+    EXPECT_INT(hidden, 3840);
+    EXPECT_INT(longer, 1920);
 }
 
 /* C.10: p = 4, m = 8, tF = 1, tB = 2. */
@@ -459,6 +348,7 @@ static void test_refusals(void)
     expect_refused(bad, "the nearest are 4 and 8");
 }
 
-TEST_MAIN(TEST(test_flushed_orders), TEST(test_interleaved), TEST(test_hops), TEST(test_table), TEST(test_wide),
+TEST_MAIN(TEST(test_flushed_orders), TEST(test_interleaved), TEST(test_interleaved_all_forwards),
+          TEST(test_interleaved_messages), TEST(test_hops), TEST(test_table), TEST(test_wide),
           TEST(test_weight_gradient), TEST(test_order_text_and_json), TEST(test_schedule_is_reproducible),
           TEST(test_refusals))

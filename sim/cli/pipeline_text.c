@@ -107,11 +107,16 @@ static void print_times(struct strbuf *out, const char *what, const double *stag
     }
 }
 
+/* In percent of the bound; 0: it is as short as any. */
+static double over_bound(const struct bare_pipeline_result *result)
+{
+    return 100 * (result->makespan / result->bound.makespan - 1);
+}
+
 void pipeline_text(const struct pipeline_run *run, struct strbuf *out)
 {
     const struct bare_pipeline_request *request = &run->request;
     const struct bare_pipeline_result *result = &run->result;
-    const struct order_auto_result *scheduled = &run->scheduled;
     const struct order_request *o = &request->order_request;
     double work = 0;
     for (uint32_t i = 0; i < result->stage_count; i++) {
@@ -133,9 +138,14 @@ void pipeline_text(const struct pipeline_run *run, struct strbuf *out)
                                                               : ", recomputed eagerly",
                   request->recompute != BARE_KEEP && request->last_stage_keeps ? " but on the last stage" : "");
     strbuf_printf(out, "  makespan      %g\n", result->makespan);
-    if (scheduled->rule != NULL) {
-        strbuf_printf(out, "  lower bound   %g (no order of these passes can be shorter); rule: %s\n",
-                      scheduled->lower_bound, scheduled->rule);
+    strbuf_printf(
+        out,
+        "  lower bound   %g for every order: %g before stage %u can begin, %g of its work, %g after it; this one "
+        "is %.4g %% over it\n",
+        result->bound.makespan, result->bound.before, result->bound.stage, result->bound.work, result->bound.after,
+        over_bound(result));
+    if (run->scheduled.rule != NULL) {
+        strbuf_printf(out, "  rule          %s\n", run->scheduled.rule);
     }
     strbuf_printf(out, "  span bubble   %g (most idle time between a stage's first start and last end)\n",
                   result->span_bubble);
@@ -163,7 +173,8 @@ static void put_copies(const struct bare_pipeline_request *request, struct strbu
 
 void pipeline_text_table(const struct pipeline_run *runs, uint32_t count, struct strbuf *out)
 {
-    strbuf_append(out, "order            makespan  span bubble  idle %  most activations  weight versions\n");
+    strbuf_append(out,
+                  "order            makespan  over bound %  span bubble  idle %  most activations  weight versions\n");
     for (uint32_t i = 0; i < count; i++) {
         const struct bare_pipeline_result *r = &runs[i].result;
         double work = 0, peak = 0;
@@ -173,8 +184,8 @@ void pipeline_text_table(const struct pipeline_run *runs, uint32_t count, struct
             peak = fmax(peak, r->stages[s].peak_activations);
             versions = r->stages[s].weight_versions > versions ? r->stages[s].weight_versions : versions;
         }
-        strbuf_printf(out, "%-15s %9.6g  %11.6g  %6.2f  %16.4g  %15u", runs[i].request.order->name, r->makespan,
-                      r->span_bubble, 100 * (1 - work / r->makespan), peak, versions);
+        strbuf_printf(out, "%-15s %9.6g  %12.2f  %11.6g  %6.2f  %16.4g  %15u", runs[i].request.order->name, r->makespan,
+                      over_bound(r), r->span_bubble, 100 * (1 - work / r->makespan), peak, versions);
         put_copies(&runs[i].request, out);
         strbuf_char(out, '\n');
     }

@@ -51,7 +51,7 @@ static void given_times(const struct bare_pipeline_request *request, uint32_t st
     }
 }
 
-static bool recomputes(const struct bare_pipeline_request *request, uint32_t stage)
+bool bare_recomputes(const struct bare_pipeline_request *request, uint32_t stage)
 {
     return request->recompute != BARE_KEEP && !((request->last_stage_keeps || request->order->last_stage_keeps) &&
                                                 stage == request->order_request.stages - 1);
@@ -93,18 +93,29 @@ static enum status check_request(const struct bare_pipeline_request *request, st
     return STATUS_OK;
 }
 
-static void set_stage_times(struct bare *bare, uint32_t stage)
+void bare_pass_times(const struct bare_pipeline_request *request, uint32_t stage, int64_t ps[STEP_KIND_COUNT])
 {
-    const struct bare_pipeline_request *request = bare->request;
     double chunk_ps = (double)BARE_UNIT_PS / chunks_passed(request), times[STEP_KIND_COUNT];
     given_times(request, stage, times);
-    if (!bare->order->splits_backward) {
+    if (!request->order->splits_backward) {
         times[STEP_BACKWARD] += times[STEP_BACKWARD_WEIGHT];
     } else if (!gives_weight(request)) {
         times[STEP_BACKWARD] = times[STEP_BACKWARD_WEIGHT] = times[STEP_BACKWARD] / 2;
     }
     for (int kind = 0; kind < STEP_KIND_COUNT; kind++) {
-        bare->passes[stage].ps[kind] = llround(times[kind] * chunk_ps);
+        ps[kind] = llround(times[kind] * chunk_ps);
+    }
+}
+
+int64_t bare_hop_ps(const struct bare_pipeline_request *request)
+{
+    return llround(request->hop * (double)BARE_UNIT_PS);
+}
+
+static void set_stage_times(struct bare *bare, uint32_t stage)
+{
+    bare_pass_times(bare->request, stage, bare->passes[stage].ps);
+    for (int kind = 0; kind < STEP_KIND_COUNT; kind++) {
         bare->passes[stage].works[kind] = builder_work_fixed(bare->builder, bare->passes[stage].ps[kind]);
     }
 }
@@ -115,7 +126,7 @@ static enum status set_times(struct bare *bare, struct error *error)
     if (bare->passes == NULL) {
         return no_memory(error);
     }
-    bare->hop_ps = llround(bare->request->hop * (double)BARE_UNIT_PS);
+    bare->hop_ps = bare_hop_ps(bare->request);
     bare->hop_work = builder_work_fixed(bare->builder, bare->hop_ps);
     /* Messages of a link are at least one pass of its sender apart, so this many hops can be under way at once. */
     bare->apart_ps = INT64_MAX;
@@ -277,7 +288,7 @@ static enum status build_rank(struct bare *bare, uint32_t row, struct error *err
         size_t cell = (size_t)step->chunk * bare->shape->micro_batches + step->micro_batch;
         uint32_t input;
         TRY(receive_input(bare, stage, step, &input, error));
-        if (step->kind == STEP_BACKWARD && recomputes(bare->request, stage)) {
+        if (step->kind == STEP_BACKWARD && bare_recomputes(bare->request, stage)) {
             builder_op(b, OP_DELAY, compute, bare->passes[stage].works[STEP_FORWARD], PHASE_RECOMPUTE);
             builder_depends(b, bare->request->recompute == BARE_RECOMPUTE_LAZY ? input : SCHED_NONE);
             builder_tag(b, (uint16_t)step->micro_batch, step->chunk, OP_TAG_NONE);

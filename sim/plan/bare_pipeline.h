@@ -25,6 +25,7 @@
 #include "sim/base/strbuf.h"
 #include "sim/ir/schedule.h"
 #include "sim/ir/timeline.h"
+#include "sim/plan/bare_pipeline_bound.h"
 #include "sim/plan/order.h"
 
 /* One abstract unit in picoseconds. 720720 = lcm(1 .. 16): thousandths of a unit divided by up to 16 chunks are whole picoseconds. */
@@ -67,16 +68,17 @@ struct bare_stage { /* of a row */
 
 struct bare_pipeline_result {
     double makespan;
-    double span_bubble;        /* max over rows of last end - first start - work */
-    struct bare_stage *stages; /* rows, stage after stage */
-    uint32_t stage_count;      /* rows: with dealt replicas more than stages */
-    struct arena arena;        /* owns stages and their texts */
+    struct bare_pipeline_bound bound; /* what no order of these passes can beat: at most the makespan */
+    double span_bubble;               /* max over rows of last end - first start - work */
+    struct bare_stage *stages;        /* rows, stage after stage */
+    uint32_t stage_count;             /* rows: with dealt replicas more than stages */
+    struct arena arena;               /* owns stages and their texts */
 };
 
 /* Checks the request and builds its schedule (the caller frees it). STATUS_BAD_INPUT, STATUS_LIMIT say what is allowed. */
 enum status bare_pipeline_schedule(const struct bare_pipeline_request *request, struct schedule *schedule,
                                    struct error *error);
-/* What a timeline of that schedule says. STATUS_DEADLOCK when it did not end. */
+/* What a timeline of that schedule says. STATUS_DEADLOCK when it did not end; STATUS_BAD_TIMELINE when it beats the bound that holds for every order. */
 enum status bare_pipeline_measure(const struct bare_pipeline_request *request, const struct schedule *schedule,
                                   const struct timeline *timeline, struct bare_pipeline_result *result,
                                   struct error *error);
@@ -87,7 +89,7 @@ const char *bare_pipeline_row_text(const struct bare_pipeline_result *result, ui
 /* How replicas share micro-batches: "; each cut over replicas 4,2,1", "; dealt to replicas 4,2,1"; nothing where no stage has any. */
 void bare_pipeline_replicas_words(const struct bare_pipeline_request *request, struct strbuf *out);
 void bare_pipeline_result_free(struct bare_pipeline_result *result);
-/* {"makespan", "span_bubble", "stages": [{"peak_activations", "weight_versions", "order"}]}, with dealt replicas an object a row, with "stage" and "replica" before these. */
+/* {"makespan", "lower_bound": {"makespan", "stage", "before", "work", "after"}, "over_lower_bound", "span_bubble", "stages": [{"peak_activations", "weight_versions", "order"}]}, with dealt replicas an object a row, with "stage" and "replica" before these. */
 void bare_pipeline_print_json(const struct bare_pipeline_result *result, struct strbuf *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* A bare pipeline while it is built: between bare_pipeline.c (times, ranks) and bare_pipeline_links.c (what goes between ranks). */
+/* A bare pipeline while it is built: between bare_pipeline.c (times, ranks), bare_pipeline_links.c (what goes between ranks) and bare_pipeline_bound.c (what no order beats). */
 #ifndef MEMWALL_PLAN_BARE_PIPELINE_INTERNAL_H
 #define MEMWALL_PLAN_BARE_PIPELINE_INTERNAL_H
 
@@ -60,6 +60,11 @@ struct bare {
     uint32_t *forward_op, *backward_op, *activation;
 };
 
+/* Durations of a stage's passes through one chunk, backward whole where the order does not split it; and of a hop. The request has been checked. */
+void bare_pass_times(const struct bare_pipeline_request *request, uint32_t stage, int64_t ps[STEP_KIND_COUNT]);
+int64_t bare_hop_ps(const struct bare_pipeline_request *request);
+/* Whether the stage repeats its forwards. */
+bool bare_recomputes(const struct bare_pipeline_request *request, uint32_t stage);
 /* holder, channels and links: which rows the boundaries join. Rows, steps and step counts are there. */
 enum status bare_build_links(struct bare *bare, struct error *error);
 /* The messages of every link, in the order in which its sender makes them. */

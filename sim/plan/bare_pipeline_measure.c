@@ -79,6 +79,12 @@ enum status bare_pipeline_measure(const struct bare_pipeline_request *request, c
         status = measure_row(request, schedule, timeline, s, result, error);
         result->makespan = fmax(result->makespan, result->stages[s].last_end);
     }
+    if (status == STATUS_OK) {
+        status = bare_pipeline_bound_find(request, &result->bound, error);
+    }
+    if (status == STATUS_OK) {
+        status = bare_pipeline_bound_check(&result->bound, result->makespan, error);
+    }
     if (status != STATUS_OK) {
         bare_pipeline_result_free(result);
     }
@@ -126,6 +132,14 @@ void bare_pipeline_print_json(const struct bare_pipeline_result *result, struct 
     struct json_writer w = { .out = out };
     jw_object(&w, NULL);
     jw_real(&w, "makespan", result->makespan);
+    jw_object(&w, "lower_bound");
+    jw_real(&w, "makespan", result->bound.makespan);
+    jw_uint(&w, "stage", result->bound.stage);
+    jw_real(&w, "before", result->bound.before);
+    jw_real(&w, "work", result->bound.work);
+    jw_real(&w, "after", result->bound.after);
+    jw_end(&w);
+    jw_real(&w, "over_lower_bound", result->makespan / result->bound.makespan - 1);
     jw_real(&w, "span_bubble", result->span_bubble);
     jw_array(&w, "stages");
     bool replicas = result->stages[result->stage_count - 1].stage + 1 < result->stage_count;

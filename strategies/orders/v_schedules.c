@@ -1,6 +1,7 @@
 /* Orders on a V: chunk 0 of device r is virtual stage r, chunk 1 is 2p - 1 - r, so the last device turns a micro-batch round by itself and the first one has both ends of the model.
  *
- * zb-v (Qi et al., ICLR 2024): as much memory as 1F1B, p whole shares everywhere. With per-chunk times and W <= min(F, B), m >= 2p - 1 the span bubble is 2(p-1)(max(F,B) - W): none when F = B.
+ * zb-v (Qi et al., ICLR 2024): as much memory as 1F1B, p whole shares everywhere. With per-chunk times and W <= min(F, B), m >= 2p - 1 the span bubble is
+ * 2(p-1)(max(F,B) - W), less min(F - B, B - W) where W < B < F: none when F = B = W.
  *
  * v-half and v-min (Qi et al., Pipeline Parallelism with Controllable Memory, NeurIPS 2024) repeat one building block every 6 slots (F, B, W of two chunks). A block is given by how many slots
  * later each next device does its F0, F1, B1, B0; the longer the block, the more is in flight: the sum is 12 for zb-v, 6 for v-half, 4 for v-min, so peaks are about p/2 and p/3. Turning points are

@@ -1,6 +1,7 @@
 /* Zero-bubble orders on a plain pipeline (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024): the weight-gradient part W of a backward waits for nobody, so it fills what would be bubble.
  *
- * H1 keeps 1F1B's memory: micro-batches of which B or W is still due never exceed p. Makespan bubble (p-1)(F+B) - min(m-1, p-1) min(F, W).
+ * H1 keeps 1F1B's memory: micro-batches of which B or W is still due never exceed p. Makespan bubble (p-1)(F+B) - min(m-1, p-1) min(F, W),
+ * unless F and W are both longer than B.
  * H2 admits 2(p-s) - 1 forwards, for memory 2p - 1 everywhere. Span bubble (p-1)(F+B) - min(m-1, 2p-2) W while W <= F and 2W <= F+B; its makespan is H1's kind, as stages start and
  * end in a parallelogram.
  * H2's rule is our own construction with the published memory and bubble; the authors' scheduler may put single Ws elsewhere. */
