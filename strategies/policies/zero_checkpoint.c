@@ -2,7 +2,7 @@
  * layer's input. One copy may still be on its way down while the next layer runs; each comes up while the pass before the one that needs it runs.
  *
  * Preset `code`: DeepSpeed's buffers are pageable (torch.empty on the CPU, runtime/activation_checkpointing/checkpointing.py), so the host thread is in a copy down until it ends and
- * issues the next layer only then. */
+ * issues the next layer only then. Copies up are issued on the stream of the kernels (its transport stream is commented out there): between two passes, beside neither. */
 #include "sim/ir/builder.h"
 #include "strategies/policies/zero_offload_state.h"
 
@@ -29,7 +29,7 @@ void zero_checkpoint_before_pass(struct lowering *lowering, const struct lower_p
         lower_buffer(lowering, SPACE_DEVICE, bytes, BUFFER_ACTIVATION, 0, "saved for backward, from the host");
     bool code = zero_state_of(lowering)->options.code;
     uint32_t up = lower_copy_to_device(lowering, bytes, code, checkpoint->down, device, checkpoint->host);
-    builder_depends(lower_builder(lowering), zero_state_of(lowering)->compute_ends[1]);
+    builder_depends(lower_builder(lowering), zero_state_of(lowering)->compute_ends[code ? 0 : 1]);
     lower_next_depends(lowering, up);
     lower_activation_give(lowering, pass->layer, pass->micro_batch, device);
 }

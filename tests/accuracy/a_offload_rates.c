@@ -12,7 +12,12 @@
  * without rounding (pytorch issue 95823: from 1.11 on it does). What does not fit counts as an error of 100 %.
  *
  * Measured: SuperPod and PatrickStar on the Yard from offload.csv (printed labels). DeepSpeed on the Yard from the printed speed-ups of an earlier figure with the same points; DDP and model
- * parallelism are read off the figure, to 2 %: shown, not judged (facts/patrickstar-zero-offload.md B.4). */
+ * parallelism are read off the figure, to 2 %: shown, not judged (facts/patrickstar-zero-offload.md B.4). Two to eight SuperPod nodes: figure m_node_superpod, read off to 2 %, too (B.6), but judged: nothing else
+ * is known of several nodes; batches as on one.
+ *
+ * DDP on 8 V100 is 28 % slower a GPU than on one. Not the links: the Yard's NVLinks are a DGX-1's (t_published_machines.c), whose eight GPUs together have its best all-reduce (134 GB/s of bus bandwidth:
+ * 4.3 GB of fp32 gradients take 54 ms beside a backward of 2 s), and the other systems scale on them as they should. With batch 16 the all-reduce would have to run at 2.8 GB/s to give the 318, with
+ * batch 8 at 5.8, with 4 at 12.1. Nor memory: batch 16 takes 27.5 of 31.7 GiB on 2, 4 and 8 alike. */
 #include "sim/model/ladder.h"
 #include "tests/accuracy/accuracy.h"
 #include "tests/csv.h"
@@ -26,32 +31,39 @@ enum system { DDP, PATRICKSTAR, DEEPSPEED, DEEPSPEED_MP2, DEEPSPEED_MP4, SYSTEM_
 static const char *const SYSTEM_NAMES[SYSTEM_COUNT] = { "PyTorch DDP", "PatrickStar", "DeepSpeed", "DeepSpeed mp2",
                                                         "DeepSpeed mp4" };
 
-enum { YARD, SUPERPOD, SERVER_COUNT };
+enum { YARD, SUPERPOD, SUPERPODS, SERVER_COUNT };
 enum { SWEEP = 3 };
 static const struct server {
-    const char *machine, *rows; /* prefix of ids in offload.csv */
+    const char *name, *machine, *rows; /* rows: prefix of ids in offload.csv, NULL: none there */
     int batches[SWEEP], chunks_mi[SWEEP];
 } SERVERS[SERVER_COUNT] = {
-    [YARD] = { "yard-v100", "ps_v100_", { 8, 16, 32 }, { 0, 64, 128 } },
-    [SUPERPOD] = { "superpod-a100-40gb", "ps_a100_", { 4, 8, 16 }, { 0, 288, 384 } },
+    [YARD] = { "yard-v100", "yard-v100", "ps_v100_", { 8, 16, 32 }, { 0, 64, 128 } },
+    [SUPERPOD] = { "superpod-a100-40gb", "superpod-a100-40gb", "ps_a100_", { 4, 8, 16 }, { 0, 288, 384 } },
+    [SUPERPODS] = { "2 to 8 superpod", "superpod-a100-40gb", NULL, { 4, 8, 16 }, { 0, 288, 384 } },
 };
+enum { NODE_GPUS = 8 };
 
-/* Of the Yard, not in offload.csv; 0: not in the figure. */
+/* Not in offload.csv; 0: not in the figure. */
 static const struct {
+    int server;
     enum system system;
     int gpus;
     double billions[5], tflops[5];
-} YARD_ROWS[] = {
-    { DDP, 1, { 1 }, { 55.3 } },
-    { DDP, 2, { 1 }, { 107.5 } },
-    { DDP, 4, { 1 }, { 205 } },
-    { DDP, 8, { 1 }, { 318 } },
-    { DEEPSPEED, 1, { 1, 2, 4 }, { 42.9, 38.7, 32.9 } },
-    { DEEPSPEED, 2, { 1, 2, 4, 6 }, { 84.0, 82.8, 86.1, 95.6 } },
-    { DEEPSPEED, 4, { 1, 2, 4, 6 }, { 163.3, 170.4, 182.1, 206.5 } },
-    { DEEPSPEED, 8, { 1, 2, 4 }, { 339.7, 349.4, 364.4 } },
-    { DEEPSPEED_MP2, 8, { 1, 2, 4, 6, 8 }, { 260, 258, 271, 324, 324 } },
-    { DEEPSPEED_MP4, 8, { 1, 2, 4, 6, 8 }, { 225, 175, 271, 290, 285 } },
+} TYPED_ROWS[] = {
+    { YARD, DDP, 1, { 1 }, { 55.3 } },
+    { YARD, DDP, 2, { 1 }, { 107.5 } },
+    { YARD, DDP, 4, { 1 }, { 205 } },
+    { YARD, DDP, 8, { 1 }, { 318 } },
+    { YARD, DEEPSPEED, 1, { 1, 2, 4 }, { 42.9, 38.7, 32.9 } },
+    { YARD, DEEPSPEED, 2, { 1, 2, 4, 6 }, { 84.0, 82.8, 86.1, 95.6 } },
+    { YARD, DEEPSPEED, 4, { 1, 2, 4, 6 }, { 163.3, 170.4, 182.1, 206.5 } },
+    { YARD, DEEPSPEED, 8, { 1, 2, 4 }, { 339.7, 349.4, 364.4 } },
+    { YARD, DEEPSPEED_MP2, 8, { 1, 2, 4, 6, 8 }, { 260, 258, 271, 324, 324 } },
+    { YARD, DEEPSPEED_MP4, 8, { 1, 2, 4, 6, 8 }, { 225, 175, 271, 290, 285 } },
+    { SUPERPODS, PATRICKSTAR, 16, { 20, 40, 60 }, { 2880, 2775, 2130 } },
+    { SUPERPODS, PATRICKSTAR, 32, { 20, 40, 60, 175 }, { 6090, 6050, 4070, 3530 } },
+    { SUPERPODS, PATRICKSTAR, 48, { 20, 40, 60, 175 }, { 8790, 8110, 6320, 5440 } },
+    { SUPERPODS, PATRICKSTAR, 64, { 20, 40, 60, 175 }, { 11600, 11890, 11730, 8090 } },
 };
 
 struct point {
@@ -116,11 +128,13 @@ static void scenario_of(const struct point *point, const struct model *model, in
                  (int)model->layers, (int)model->hidden, (int)model->heads, (int)model->ffn);
     }
     snprintf(text, size,
-             "{\"model\":%s,\"machine\":\"%s\",\"gpus\":%d,\"software\":%s,\"recompute\":\"full\",\"training\":{"
+             "{\"model\":%s,\"machine\":\"%s\",\"nodes\":%d,\"gpus\":%d,\"software\":%s,\"recompute\":\"full\","
+             "\"training\":{"
              "\"sequence_length\":1024,\"precision\":\"fp16\",\"micro_batch\":%d,\"global_batch\":%d},"
              "\"parallel\":{\"tensor\":%d,\"zero_stage\":%d},\"memory_policy\":%s}",
-             network, SERVERS[point->server].machine, point->gpus, software, batch, batch * point->gpus / tensor,
-             tensor, point->system == PATRICKSTAR || point->system == DDP ? 0 : 3, policy);
+             network, SERVERS[point->server].machine, (point->gpus + NODE_GPUS - 1) / NODE_GPUS, point->gpus, software,
+             batch, batch * point->gpus / tensor, tensor, point->system == PATRICKSTAR || point->system == DDP ? 0 : 3,
+             policy);
 }
 
 /* The best of the sweep; 0: nothing fits. */
@@ -165,11 +179,11 @@ static bool read_rows(struct figure *figure)
     for (size_t row = 0; row < csv.rows; row++) {
         const char *id = csv_text(&csv, row, "id");
         for (int s = 0; s < SERVER_COUNT; s++) {
-            size_t length = strlen(SERVERS[s].rows);
+            size_t length = SERVERS[s].rows != NULL ? strlen(SERVERS[s].rows) : 0;
             char system[32];
             int gpus;
             double billions;
-            if (strncmp(id, SERVERS[s].rows, length) == 0 &&
+            if (length > 0 && strncmp(id, SERVERS[s].rows, length) == 0 &&
                 sscanf(id + length, "%31[a-z]_%d_%lfB", system, &gpus, &billions) == 3) {
                 add_point(figure, (struct point){ .server = s,
                                                   .gpus = gpus,
@@ -180,13 +194,13 @@ static bool read_rows(struct figure *figure)
         }
     }
     csv_free(&csv);
-    for (size_t i = 0; i < sizeof YARD_ROWS / sizeof YARD_ROWS[0]; i++) {
-        for (int k = 0; k < 5 && YARD_ROWS[i].tflops[k] > 0; k++) {
-            add_point(figure, (struct point){ .server = YARD,
-                                              .gpus = YARD_ROWS[i].gpus,
-                                              .system = YARD_ROWS[i].system,
-                                              .billions = YARD_ROWS[i].billions[k],
-                                              .measured = YARD_ROWS[i].tflops[k] });
+    for (size_t i = 0; i < sizeof TYPED_ROWS / sizeof TYPED_ROWS[0]; i++) {
+        for (int k = 0; k < 5 && TYPED_ROWS[i].tflops[k] > 0; k++) {
+            add_point(figure, (struct point){ .server = TYPED_ROWS[i].server,
+                                              .gpus = TYPED_ROWS[i].gpus,
+                                              .system = TYPED_ROWS[i].system,
+                                              .billions = TYPED_ROWS[i].billions[k],
+                                              .measured = TYPED_ROWS[i].tflops[k] });
         }
     }
     return true;
@@ -195,7 +209,7 @@ static bool read_rows(struct figure *figure)
 static int print_rates(struct figure *figure, int server, enum system system)
 {
     char name[96];
-    snprintf(name, sizeof name, "TFLOP/s, %s (%s)", SYSTEM_NAMES[system], SERVERS[server].machine);
+    snprintf(name, sizeof name, "TFLOP/s, %s (%s)", SYSTEM_NAMES[system], SERVERS[server].name);
     struct errors errors = { .name = name };
     for (int i = 0; i < figure->count; i++) {
         struct point *point = &figure->points[i];
@@ -209,7 +223,7 @@ static int print_rates(struct figure *figure, int server, enum system system)
             snprintf(chunk, sizeof chunk, ", chunks of %d Mi", point->chunk_mi);
         }
         printf("  %-18s %-13s %d GPUs %3.0fB  measured %7.1f  simulated %7.1f  %+7.1f %%  %s %d%s\n",
-               SERVERS[server].machine, SYSTEM_NAMES[system], point->gpus, point->billions, point->measured,
+               SERVERS[server].name, SYSTEM_NAMES[system], point->gpus, point->billions, point->measured,
                point->simulated, 100 * error, point->batch > 0 ? "batch" : "does not fit", point->batch, chunk);
     }
     return errors.count == 0 ? 0 : errors_print(&errors, judged(system) ? MEAN_LIMIT : SHOWN_ONLY);
@@ -232,7 +246,7 @@ static int print_ranking(const struct figure *figure, bool labels)
             right += alike;
             if (!alike) {
                 printf("  order: %s, %d GPUs, %.0fB: %s %.1f and %s %.1f, simulated %.1f and %.1f\n",
-                       SERVERS[a->server].machine, a->gpus, a->billions, SYSTEM_NAMES[a->system], a->measured,
+                       SERVERS[a->server].name, a->gpus, a->billions, SYSTEM_NAMES[a->system], a->measured,
                        SYSTEM_NAMES[b->system], b->measured, a->simulated, b->simulated);
             }
         }
