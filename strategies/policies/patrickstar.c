@@ -122,6 +122,12 @@ static enum status check(const struct lower_request *request, struct error *erro
             "writes gradients over the fp16 parameters, so the parameters of a second micro-batch would be gone",
             instead);
     }
+    if (plan->layer_drop > 0) {
+        return refuse(error, "$.training.layer_drop",
+                      "gives chunks their budgets and their next uses by the moments that one warm-up iteration has "
+                      "recorded, whichever the eviction, and with layer_drop other layers run every time",
+                      "take memory_policy zero3-offload with parallel.zero_stage 3, or set training.layer_drop to 0");
+    }
     if (request->order->splits_backward) {
         return refuse(error, "$.parallel.pipeline_order", "overwrites a layer's parameters with its whole gradient",
                       "set parallel.pipeline_order to 1f1b or gpipe");
