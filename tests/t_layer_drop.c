@@ -228,6 +228,39 @@ static void test_patrickstar(void)
     report_run_free(&run);
 }
 
+/* A plan says what it drops, and reads it back. */
+static void test_plan(void)
+{
+    struct report_run run;
+    struct strbuf out = { 0 };
+    struct json_document *document = NULL;
+    struct arena arena = { 0 };
+    struct error error = { 0 };
+    struct json root;
+    struct plan again;
+    struct hash hash = { 0 }, hash_again = { 0 }, hash_whole = { 0 };
+    struct drop_case c = { "resident", "", 2, 1, 2, "full", "deepspeed", 0.25, 6, "" };
+    if (run_case(&run, &c)) {
+        plan_print_json(&run.scenario.plan, &run.scenario.model, &out);
+        EXPECT_PART(out.text, "\"layer_drop\"");
+        EXPECT_INT(json_parse(&document, out.text, strlen(out.text), "plan", &error), STATUS_OK);
+        json_root(document, &root);
+        EXPECT_INT(plan_from_json(&again, &run.scenario.model, &root, &arena, &error), STATUS_OK);
+        EXPECT_REAL(again.layer_drop, 0.25, 0);
+        EXPECT_INT(again.layer_drop_seed, 6);
+        EXPECT_INT(plan_hash(&run.scenario.plan, &run.scenario.model, &hash, &error), STATUS_OK);
+        EXPECT_INT(plan_hash(&again, &run.scenario.model, &hash_again, &error), STATUS_OK);
+        again.layer_drop = 0;
+        EXPECT_INT(plan_hash(&again, &run.scenario.model, &hash_whole, &error), STATUS_OK);
+        EXPECT(memcmp(&hash, &hash_again, sizeof hash) == 0);
+        EXPECT(memcmp(&hash, &hash_whole, sizeof hash) != 0);
+    }
+    json_free(document);
+    strbuf_free(&out);
+    arena_free(&arena);
+    report_run_free(&run);
+}
+
 static void test_refusals(void)
 {
     static const struct {
@@ -285,4 +318,5 @@ static void test_prefetch_is_off(void)
     report_run_free(&all);
 }
 
-TEST_MAIN(TEST(test_draws), TEST(test_runs), TEST(test_patrickstar), TEST(test_refusals), TEST(test_prefetch_is_off))
+TEST_MAIN(TEST(test_draws), TEST(test_runs), TEST(test_patrickstar), TEST(test_plan), TEST(test_refusals),
+          TEST(test_prefetch_is_off))

@@ -3,7 +3,8 @@
  *
  *     "training": { "layer_drop": 0.2, "layer_drop_seed": 1 }
  *
- * Each transformer layer is drawn for itself; the embedding and the head always run. All data-parallel replicas draw alike, as collectives over ZeRO ranks need it. */
+ * Each transformer layer is drawn for itself; the embedding and the head always run. All data-parallel replicas draw alike, as collectives over ZeRO ranks need it.
+ * Times and peaks are those of the layers drawn: a step that drops none needs more memory. Planners' cost models count every layer; what they simulate does not. */
 #ifndef MEMWALL_PLAN_LAYER_DROP_H
 #define MEMWALL_PLAN_LAYER_DROP_H
 
