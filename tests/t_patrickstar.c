@@ -178,6 +178,42 @@ static void test_worth(void)
     report_run_free(&b);
 }
 
+/* Kernels that only write, while chunks move: payloads that are cleared; and buffers of other ranks' chunks that come in the step. */
+static void count_cleared(const struct schedule *s, uint32_t *cleared, uint32_t *remote)
+{
+    *cleared = *remote = 0;
+    for (uint32_t i = 0; i < s->ranks[0].op_count; i++) {
+        const struct sched_op *op = &s->ops[i];
+        *cleared += op->opcode == OP_COMPUTE && op->phase == PHASE_OFFLOAD;
+        for (uint32_t k = 0; k < op->acquire_count; k++) {
+            const struct sched_buffer *buffer = &s->buffers[sched_acquires(s, op)[k]];
+            bool device = s->spaces[buffer->space].kind == SPACE_DEVICE;
+            *remote += device && op->opcode != OP_COPY_H2D && strstr(sched_label(s, buffer->label), "remote ") != NULL;
+        }
+    }
+}
+
+/* Without the memory cache a payload that is allocated is cleared, one that moves is not: one rank has none of the former. */
+static void test_memory_cache(void)
+{
+    static struct report_run with, without;
+    for (int gpus = 1; gpus <= 2; gpus++) {
+        uint32_t cleared, remote, none;
+        compare(gpus, ", \"memory_cache\": false", &with, &without);
+        count_cleared(&with.schedule, &none, &remote);
+        EXPECT_INT(none, 0);
+        count_cleared(&without.schedule, &cleared, &remote);
+        printf("%d GPUs: %u payloads are cleared; %.4f s, with the cache %.4f s\n", gpus, cleared,
+               without.result.step_time_s, with.result.step_time_s);
+        EXPECT_INT(cleared, remote);
+        EXPECT((gpus == 1) == (cleared == 0));
+        EXPECT(gpus == 1 ? without.result.step_time_s == with.result.step_time_s
+                         : without.result.step_time_s > with.result.step_time_s);
+        report_run_free(&with);
+        report_run_free(&without);
+    }
+}
+
 /* Adam of every owned element once, wherever; on the host its traffic is 2 S down and 4 S up a chunk (A.5). */
 static void test_adam(void)
 {
@@ -554,6 +590,6 @@ static void test_largest(void)
     }
 }
 
-TEST_MAIN(TEST(test_grid), TEST(test_worth), TEST(test_adam), TEST(test_fold), TEST(test_accumulation),
-          TEST(test_refusals), TEST(test_host_too_small), TEST(test_drive), TEST(test_random_scenarios),
-          TEST(test_largest))
+TEST_MAIN(TEST(test_grid), TEST(test_worth), TEST(test_memory_cache), TEST(test_adam), TEST(test_fold),
+          TEST(test_accumulation), TEST(test_refusals), TEST(test_host_too_small), TEST(test_drive),
+          TEST(test_random_scenarios), TEST(test_largest))

@@ -282,7 +282,7 @@ static enum status check_request(const struct lower_request *request, struct err
     if (request->policy->check != NULL) {
         TRY(request->policy->check(request, error));
     }
-    return STATUS_OK;
+    return lowering_check_layer_drop(request, error);
 }
 
 static uint32_t *ids(struct lowering *l, size_t count)
@@ -410,6 +410,9 @@ static void describe_step(const struct lower_request *request, struct schedule *
     schedule->samples = (double)plan->global_batch;
     schedule->tokens = (double)plan->global_batch * (double)model_sample_tokens(request->model, plan->sequence_length);
     schedule->model_flops = model_step_flops(request->model, (double)plan->global_batch, (double)plan->sequence_length);
+    if (plan->layer_drop > 0) {
+        schedule->model_flops -= lowering_skipped_flops(request);
+    }
     schedule->gpu_count = request->cluster->gpus;
 }
 

@@ -72,6 +72,7 @@ struct lower_pass {
     enum lower_pass_kind kind;
     uint32_t micro_batch;
     bool last_micro_batch; /* of this kind of pass on this rank and chunk */
+    bool skipped;          /* does not run (memory_policy.skips_layers) */
 };
 
 /* ---- the kit: what policies may ask and emit. All speak of the rank that is open. ---- */

@@ -218,6 +218,18 @@ const struct pass_template *lowering_template(const struct lowering *l, const st
 /* Returns whether it was the last pass before the chunk's weights are updated. */
 bool lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kind kind, uint32_t micro_batch);
 
+/* A buffer for a layer's whole gradient, which the next op acquires, where ZeRO keeps none of it beyond a reduction. */
+void lowering_acquire_full_gradient(struct lowering *l, const struct lower_layer *layer);
+
+/* lower_skip.c. Does the policy go with layers that are skipped? */
+enum status lowering_check_layer_drop(const struct lower_request *request, struct error *error);
+bool lowering_skips(const struct lowering *l, const struct lower_layer *layer, uint32_t micro_batch);
+/* The layer of the chunk whose pass of this kind follows, one that is not skipped. There is one. */
+const struct lower_layer *lowering_next_layer(const struct lowering *l, const struct lower_pass *pass);
+void lowering_skip_pass(struct lowering *l, const struct lower_pass *pass);
+/* Of the model's FLOPs of a step, those of the layers that its micro-batches skip. */
+double lowering_skipped_flops(const struct lower_request *request);
+
 /* lower_exchange.c: whether what `step` sends and what `next`, the step after it on the open rank, receives are one batch for this rank and for its peer. Never where transfers overlap compute. */
 bool lowering_exchanges(struct lowering *l, const struct order_step *step, const struct order_step *next);
 /* Whether sends that are no part of an exchange are waited for as well, before the next receive is posted and the next pass begins. */

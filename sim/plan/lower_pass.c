@@ -291,7 +291,7 @@ static void remember_pass_end(struct rank_state *rank)
 }
 
 /* ZeRO-2, 3: the whole gradient lives only until its bucket has been reduced and scattered. Units of FSDP1 join theirs at the end of the pass. */
-static void acquire_full_gradient(struct lowering *l, const struct lower_layer *layer)
+void lowering_acquire_full_gradient(struct lowering *l, const struct lower_layer *layer)
 {
     uint32_t *full = &l->rank->full_gradient[layer->index];
     if (layer->zero_stage < 2 || layer->replicas == 1 || !(layer->parameters > 0) || *full != SCHED_NONE ||
@@ -322,7 +322,7 @@ static void emit_layer_pass(struct lowering *l, const struct lower_pass *pass, c
         lowering_gather_ahead(l, pass, next);
     }
     if (final_part) {
-        acquire_full_gradient(l, layer);
+        lowering_acquire_full_gradient(l, layer);
     }
     switch (pass->kind) {
     case LOWER_FORWARD: emit_forward(l, pass); break;
@@ -357,9 +357,9 @@ static enum template_kind pass_template_kind(const struct lowering *l, enum lowe
 static bool chunk_merges(const struct lowering *l, uint32_t chunk, enum lower_pass_kind kind, bool last)
 {
     const struct memory_policy *policy = l->request->policy;
-    if (l->request->plan->detail != DETAIL_STAGE || l->request->order->splits_backward || policy->before_pass != NULL ||
-        policy->after_pass != NULL || policy->gradient_ready != NULL ||
-        (l->rank->replicated && (l->rank->gathers || last))) {
+    if (l->request->plan->detail != DETAIL_STAGE || l->request->plan->layer_drop > 0 ||
+        l->request->order->splits_backward || policy->before_pass != NULL || policy->after_pass != NULL ||
+        policy->gradient_ready != NULL || (l->rank->replicated && (l->rank->gathers || last))) {
         return false; /* the last backward of a replicated chunk hands over gradients layer by layer */
     }
     const struct rank_state *rank = l->rank;
@@ -477,6 +477,11 @@ bool lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kin
             .micro_batch = micro_batch,
             .last_micro_batch = last,
         };
+        pass.skipped = lowering_skips(l, pass.layer, micro_batch);
+        if (pass.skipped) {
+            lowering_skip_pass(l, &pass);
+            continue;
+        }
         if (i > 0 && kind != LOWER_BACKWARD_WEIGHT) {
             uint32_t to = lowering_position(l, pass.layer);
             lowering_redistribute(l, kind == LOWER_FORWARD ? to - 1 : to + 1, to, chunk, micro_batch);
@@ -485,7 +490,7 @@ bool lowering_chunk_pass(struct lowering *l, uint32_t chunk, enum lower_pass_kin
         if (ends) {
             lower_next_acquires(l, rank->output);
         }
-        emit_layer_pass(l, &pass, ends ? NULL : pass.layer + (kind == LOWER_FORWARD ? 1 : -1));
+        emit_layer_pass(l, &pass, ends ? NULL : lowering_next_layer(l, &pass));
     }
     return last;
 }

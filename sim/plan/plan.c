@@ -6,6 +6,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/json_write.h"
+#include "sim/plan/layer_drop.h"
 #include "sim/plan/order.h"
 #include "sim/plan/plan_layers.h"
 #include "sim/plan/plan_moves.h"
@@ -281,6 +282,7 @@ enum status plan_check(const struct plan *plan, const struct model *model, struc
     TRY(check_degrees(plan, model, error));
     TRY(plan_replicas_check(plan, error));
     TRY(check_batch(plan, error));
+    TRY(layer_drop_check(plan, model, error));
     TRY(check_order(plan, error));
     TRY(plan_layers_check(plan, model, error));
     TRY(plan_moves_check(plan, model, error));
@@ -332,6 +334,7 @@ void plan_print_json(const struct plan *plan, const struct model *model, struct 
     jw_int(&w, "global_batch", plan->global_batch);
     jw_string(&w, "precision", dtype_word(plan->precision));
     jw_string(&w, "optimizer", "adam");
+    layer_drop_print(plan, &w);
     jw_end(&w);
     jw_object(&w, "parallel");
     jw_int(&w, "tensor", plan->tensor);

@@ -54,6 +54,9 @@ struct plan {
     enum gradient_barrier gradient_barrier; /* BARRIER_AFTER unless said otherwise */
     /* derived: global_batch / (data * micro_batch) */
     int64_t micro_batches;
+    /* that a micro-batch skips a transformer layer (sim/plan/layer_drop.h) */
+    double layer_drop;
+    int64_t layer_drop_seed;
     char order[PLAN_WORD_BYTES];
     struct parameter_values order_parameters;
     /* Of steps of one's own (sim/plan/plan_order.h): as a table and as an order; else NULL. In the arena of the plan. */

@@ -6,6 +6,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/schema.h"
+#include "sim/plan/layer_drop.h"
 #include "sim/plan/order.h"
 #include "sim/plan/plan_layers.h"
 #include "sim/plan/plan_moves.h"
@@ -126,6 +127,7 @@ static enum status read_training(struct plan *plan, const struct model *model, c
     TRY(json_int_or(&t, "global_batch", 1, PLAN_BATCH_MAX, batch, &plan->global_batch, error));
     TRY(json_word_or(&t, "precision", precisions, DTYPE_COUNT, DTYPE_FP16, &precision, error));
     TRY(json_word_or(&t, "optimizer", optimizers, 1, 0, &optimizer, error));
+    TRY(layer_drop_read(plan, &t, error));
     plan->precision = (enum dtype)precision;
     plan->micro_batches = plan->global_batch / together;
     return STATUS_OK;

@@ -55,6 +55,9 @@ struct memory_policy {
      * `optimizer` are called for each update amid the stream, after_op being SCHED_NONE where the last pass is all that there is to wait for, and there is no norm of gradients. The compute op after
      * `optimizer` clears the gradients, and those behind it use the new weights. */
     bool streams;
+    /* The policy goes with training.layer_drop: it takes passes as they come. Those of a skipped layer (lower_pass.skipped) do not run; of the last micro-batch's backward the hooks are called all the
+     * same, around the clearing of a gradient: only the gradient is to be dealt with. */
+    bool skips_layers;
 };
 
 #endif

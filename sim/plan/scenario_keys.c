@@ -23,6 +23,10 @@ static const struct scenario_key KEYS[] = {
       "sequences of a step; a multiple of micro_batch x data" },
     { "training.precision", "fp32 | tf32 | fp16 | bf16 | fp8", "fp16", "type of weights and activations in kernels" },
     { "training.optimizer", "adam", "adam", "mixed-precision Adam with fp32 master weights and moments" },
+    { "training.layer_drop", "number", "0",
+      "probability that a micro-batch skips a transformer layer (LayerDrop): other layers run every time; all replicas "
+      "skip the same" },
+    { "training.layer_drop_seed", "integer", "1", "of layer_drop's draws" },
     { "parallel", "object", "{}", "degrees; tensor x context x pipeline x data = gpus" },
     { "parallel.tensor", "integer", "1", "tensor-parallel degree; divides heads and ffn" },
     { "parallel.sequence_parallel", "true | false", "false",

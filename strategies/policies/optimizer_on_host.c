@@ -99,4 +99,5 @@ const struct memory_policy policy_optimizer_on_host = {
     .place = place,
     .gradient_ready = gradient_ready,
     .optimizer = optimizer,
+    .skips_layers = true,
 };

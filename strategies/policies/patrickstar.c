@@ -69,8 +69,9 @@ static const struct parameter PARAMETERS[PS_PARAMETER_COUNT] = {
     BOOL(PS_MEMORY_SAVING, "memory_saving_communication", 1,
          "fetch chunks one by one by broadcast; false: all-gather groups of one chunk per rank"),
     BOOL(PS_MEMORY_CACHE, "memory_cache", 1,
-         "reuse freed payloads; false: each new one on the GPU is cleared first (page-locking on the host is not "
-         "priced)"),
+         "reuse freed payloads; false: each new one on the GPU (of another rank's chunk, of a gradient) is cleared "
+         "first. What the driver takes to allocate it is not priced; on the host PyTorch keeps page-locked blocks, so "
+         "that a settled step locks none"),
     BOOL(PS_PINNED_ROUNDING, "pinned_rounding", 1,
          "chunks on the host take the next power of two of bytes of its share, as torch page-locks them from 1.11 on; "
          "the authors' runs of 2021 did not"),
@@ -121,6 +122,12 @@ static enum status check(const struct lower_request *request, struct error *erro
             error, "$.training",
             "writes gradients over the fp16 parameters, so the parameters of a second micro-batch would be gone",
             instead);
+    }
+    if (plan->layer_drop > 0) {
+        return refuse(error, "$.training.layer_drop",
+                      "gives chunks their budgets and their next uses by the moments that one warm-up iteration has "
+                      "recorded, whichever the eviction, and with layer_drop other layers run every time",
+                      "take memory_policy zero3-offload with parallel.zero_stage 3, or set training.layer_drop to 0");
     }
     if (request->order->splits_backward) {
         return refuse(error, "$.parallel.pipeline_order", "overwrites a layer's parameters with its whole gradient",

@@ -73,28 +73,13 @@ static uint8_t end_flags(const struct ps_state *state, uint32_t slot, uint32_t a
     return state->slots[slot].last_action == action ? BUFFER_LIVE_AT_END : 0;
 }
 
-/* Without the memory cache a new payload is cleared before it is filled. */
-static uint32_t clear(struct lowering *lowering, double bytes, uint32_t buffer, uint32_t after)
-{
-    if (ps_on(lowering, PS_MEMORY_CACHE)) {
-        return SCHED_NONE;
-    }
-    uint32_t op = lower_device_stream(lowering, 0, bytes, PHASE_OFFLOAD, after);
-    builder_acquire(lower_builder(lowering), buffer);
-    return op;
-}
-
 static void emit_up(struct lowering *lowering, struct ps_state *state, uint32_t index)
 {
     const struct walk_action *action = &state->plan.actions[index];
     struct ps_slot *slot = &state->slots[action->slot];
-    double bytes = walk_slot_bytes(&state->layout, action->slot);
     uint32_t up = new_buffer(lowering, action->slot, PLACE_DEVICE, end_flags(state, action->slot, index));
-    uint32_t after = begin_after(lowering, state, action);
-    uint32_t cleared = clear(lowering, bytes, up, after);
-    uint32_t op =
-        lower_copy_to_device(lowering, bytes, false, after, cleared == SCHED_NONE ? up : SCHED_NONE, slot->buffer);
-    builder_depends(lower_builder(lowering), cleared);
+    uint32_t op = lower_copy_to_device(lowering, walk_slot_bytes(&state->layout, action->slot), false,
+                                       begin_after(lowering, state, action), up, slot->buffer);
     builder_depends(lower_builder(lowering),
                     state->last_down); /* which made room, and may have brought this very chunk */
     slot->buffer = up;
@@ -137,7 +122,8 @@ static void emit_gather(struct lowering *lowering, struct ps_state *state, const
         struct ps_slot *slot = &state->slots[action->slot + 2 * i];
         bool remote = chunk_owner(&state->layout, action->slot / 2 + i) != state->walk.rank;
         builder_depends(builder, slot->filled_by);
-        if (remote && slot->gathered_by == SCHED_NONE && slot->buffer != SCHED_NONE) {
+        bool new = remote && slot->gathered_by == SCHED_NONE && slot->filled_by == SCHED_NONE;
+        if (new && slot->buffer != SCHED_NONE) {
             builder_acquire(builder, slot->buffer);
         }
         slot->gathered_by = op;
@@ -168,14 +154,21 @@ static void emit_reduce(struct lowering *lowering, struct ps_state *state, const
     lower_next_depends(lowering, op);
 }
 
-/* A new payload: of a remote chunk, which the next gather fills and acquires, or of a gradient, which the pass does. */
+/* A new payload: of a remote chunk, which the next gather fills and acquires, or of a gradient, which the pass does. Without the memory cache it is cleared first, which acquires it (torch.zeros in
+ * core/chunk_data.py allocate_payload; a payload that moves gets a torch.empty). */
 static void emit_allocate(struct lowering *lowering, struct ps_state *state, const struct walk_action *action)
 {
     uint32_t chunk;
+    struct ps_slot *slot = &state->slots[action->slot];
     CHECK(action->on_device);
-    state->slots[action->slot].buffer = new_buffer(lowering, action->slot, PLACE_DEVICE, 0);
-    if (walk_slot_list(&state->layout, state->walk.rank, action->slot, &chunk) == WALK_GRADIENT) {
-        lower_next_acquires(lowering, state->slots[action->slot].buffer);
+    slot->buffer = new_buffer(lowering, action->slot, PLACE_DEVICE, 0);
+    if (!ps_on(lowering, PS_MEMORY_CACHE)) {
+        slot->filled_by = lower_device_stream(lowering, 0, walk_slot_bytes(&state->layout, action->slot), PHASE_OFFLOAD,
+                                              begin_after(lowering, state, action));
+        builder_acquire(lower_builder(lowering), slot->buffer);
+        builder_depends(lower_builder(lowering), state->last_down); /* which made room */
+    } else if (walk_slot_list(&state->layout, state->walk.rank, action->slot, &chunk) == WALK_GRADIENT) {
+        lower_next_acquires(lowering, slot->buffer);
     }
 }
 

@@ -6,4 +6,5 @@ const struct memory_policy policy_resident = {
     .name = "resident",
     .summary = "weights, gradients, optimizer states and activations stay on the device",
     .paper = "",
+    .skips_layers = true,
 };

@@ -16,14 +16,21 @@ static double fetched_elements(struct lowering *lowering, const struct lower_lay
     return (layer->parameters - persistent) / lower_data_size(lowering);
 }
 
+/* Is the next pass known before it comes? DeepSpeed's prefetcher follows a recorded trace and is off where modules come in another order (DeepSpeed pull request 873). */
+static bool follows_trace(const struct lowering *lowering)
+{
+    return !(lower_input(lowering)->plan->layer_drop > 0);
+}
+
 /* The end of the pass that has to be over before this layer's weights may come, or SCHED_NONE. pass_ends[0] is the pass before. */
-static uint32_t window_start(const struct zero_state *state, double elements)
+static uint32_t window_start(const struct lowering *lowering, const struct zero_state *state, double elements)
 {
     double ahead = elements, live = elements + state->kept_elements;
+    double prefetch = follows_trace(lowering) ? state->options.prefetch_elements : 0;
     uint32_t passes = 0; /* before this one, during which the weights may already be here */
     while (passes + 1 < ZERO_PASS_ENDS && state->pass_ends[passes] != SCHED_NONE) {
         live += state->pass_elements[passes];
-        bool fits = passes == 0 ? state->options.prefetch_elements > 0 : ahead <= state->options.prefetch_elements;
+        bool fits = passes == 0 ? prefetch > 0 : ahead <= prefetch;
         if (!fits || live > state->options.live_elements) {
             break;
         }
@@ -58,7 +65,7 @@ static uint32_t fetch(struct lowering *lowering, const struct lower_layer *layer
 {
     struct zero_state *state = zero_state_of(lowering);
     double bytes = elements * lower_input(lowering)->software->weight_bytes;
-    uint32_t after_op = window_start(state, layer->parameters);
+    uint32_t after_op = window_start(lowering, state, layer->parameters);
     uint32_t weights = lower_buffer(lowering, SPACE_DEVICE, bytes, BUFFER_WEIGHT, 0,
                                     lower_data_size(lowering) > 1 ? "fetched share of weights" : "fetched weights");
     state->layers[layer->index].weights = weights;
@@ -105,7 +112,8 @@ static bool keeps(struct lowering *lowering, const struct lower_pass *pass)
 {
     const struct zero_state *state = zero_state_of(lowering);
     double elements = pass->layer->parameters;
-    return !pass->last_micro_batch && reuse_distance(lowering, pass) <= state->options.reuse_elements &&
+    bool comes = pass->kind == LOWER_FORWARD || follows_trace(lowering); /* or the next micro-batch may skip it */
+    return comes && !pass->last_micro_batch && reuse_distance(lowering, pass) <= state->options.reuse_elements &&
            state->kept_elements + 2 * elements <= state->options.live_elements;
 }
 

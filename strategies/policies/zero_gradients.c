@@ -25,6 +25,16 @@ static bool pageable(const struct zero_state *state)
     return state->options.gradients == SPACE_HOST;
 }
 
+/* Has an earlier micro-batch left a sum? A layer that it skipped has none. */
+static bool has_sum(const struct zero_state *state)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < state->bucket.count; i++) {
+        found = found || state->layers[state->bucket.layers[i]].arrival != SCHED_NONE;
+    }
+    return found;
+}
+
 /* The stored sum comes up before the new gradient is added to it. Returns the copy. */
 static uint32_t fetch_sum(struct lowering *lowering, double bytes, uint32_t *sum)
 {
@@ -62,7 +72,7 @@ void zero_gradients_flush(struct lowering *lowering)
     double each = state->last_micro_batch ? state->options.sent_gradient_bytes : request->software->gradient_bytes;
     double bytes = bucket->elements * each;
     uint32_t sum = SCHED_NONE, stage = SCHED_NONE, after = bucket->after_op;
-    if (sums && state->layers[bucket->layers[0]].arrival != SCHED_NONE) { /* an earlier micro-batch's */
+    if (sums && has_sum(state)) {
         after = fetch_sum(lowering, bucket->elements * request->software->gradient_bytes, &sum);
     }
     bool stored = state->last_micro_batch && zero_states_on_drives(&state->options);

@@ -150,14 +150,18 @@ static void begin_rank(struct lowering *lowering)
 static void before_pass(struct lowering *lowering, const struct lower_pass *pass)
 {
     zero_gradients_before_pass(lowering, pass);
-    zero_fetch_before_pass(lowering, pass);
-    zero_checkpoint_before_pass(lowering, pass);
+    if (!pass->skipped) {
+        zero_fetch_before_pass(lowering, pass);
+        zero_checkpoint_before_pass(lowering, pass);
+    }
 }
 
 static void after_pass(struct lowering *lowering, const struct lower_pass *pass)
 {
-    zero_fetch_after_pass(lowering, pass);
-    zero_checkpoint_after_pass(lowering, pass);
+    if (!pass->skipped) {
+        zero_fetch_after_pass(lowering, pass);
+        zero_checkpoint_after_pass(lowering, pass);
+    }
     zero_gradients_after_pass(lowering, pass);
 }
 
@@ -175,6 +179,7 @@ const struct memory_policy policy_zero3_offload = {
     .after_pass = after_pass,
     .gradient_ready = zero_gradient_ready,
     .optimizer = zero_update,
+    .skips_layers = true,
 };
 
 const struct memory_policy policy_zero_infinity = {
@@ -191,4 +196,5 @@ const struct memory_policy policy_zero_infinity = {
     .after_pass = after_pass,
     .gradient_ready = zero_gradient_ready,
     .optimizer = zero_update,
+    .skips_layers = true,
 };

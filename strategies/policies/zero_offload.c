@@ -121,12 +121,16 @@ static void before_pass(struct lowering *lowering, const struct lower_pass *pass
 {
     zero_update_begin(lowering);
     zero_gradients_before_pass(lowering, pass);
-    zero_checkpoint_before_pass(lowering, pass);
+    if (!pass->skipped) {
+        zero_checkpoint_before_pass(lowering, pass);
+    }
 }
 
 static void after_pass(struct lowering *lowering, const struct lower_pass *pass)
 {
-    zero_checkpoint_after_pass(lowering, pass);
+    if (!pass->skipped) {
+        zero_checkpoint_after_pass(lowering, pass);
+    }
     zero_gradients_after_pass(lowering, pass);
 }
 
@@ -145,4 +149,5 @@ const struct memory_policy policy_zero_offload = {
     .after_pass = after_pass,
     .gradient_ready = zero_gradient_ready,
     .optimizer = zero_update,
+    .skips_layers = true,
 };
