@@ -213,7 +213,7 @@ static enum status fill_none(const struct mpress_search *search, const struct mp
             fullest = s;
         }
     }
-    uint32_t hopeless = mpress_hopeless_stage(&search->c);
+    uint32_t hopeless = mpress_hopeless_stage(&search->c, false);
     if (hopeless == search->c.stages) {
         TRY(mpress_smallest_budget(search, most, &result->smallest_budget_bytes, error));
     } else if (best->view.result.host_fits) {

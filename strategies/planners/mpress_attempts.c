@@ -27,17 +27,28 @@ static const struct {
       MPRESS_DEVICES | MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_CPU, false },
     { "all states updated by the host, device swap and recomputation", CLASS_DEVICES,
       MPRESS_DEVICES | MPRESS_RECOMPUTE | MPRESS_CPU, true },
+    { "host swap, older weight versions too", CLASS_HOST, MPRESS_HOST | MPRESS_STATES | MPRESS_VERSIONS, false },
+    { "host swap, older weight versions too, states updated by the host", CLASS_HOST,
+      MPRESS_HOST | MPRESS_CPU | MPRESS_VERSIONS, false },
+    { "recomputation and host swap, older weight versions too", CLASS_BOTH,
+      MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_VERSIONS, false },
+    { "recomputation and host swap, older weight versions too, states updated by the host", CLASS_BOTH,
+      MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_CPU | MPRESS_VERSIONS, false },
+    { "device swap and recomputation, older weight versions too", CLASS_DEVICES,
+      MPRESS_DEVICES | MPRESS_RECOMPUTE | MPRESS_CPU | MPRESS_VERSIONS, false },
+    { "device and host swap and recomputation, older weight versions too", CLASS_DEVICES,
+      MPRESS_DEVICES | MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_CPU | MPRESS_VERSIONS, false },
 };
 static const struct {
     const char *name;
     uint32_t mechanisms;
 } CLASSES[CLASS_COUNT] = {
     [CLASS_RECOMPUTE] = { "recomputation, refined", MPRESS_RECOMPUTE },
-    [CLASS_HOST] = { "host swap, refined", MPRESS_HOST | MPRESS_STATES | MPRESS_CPU },
+    [CLASS_HOST] = { "host swap, refined", MPRESS_HOST | MPRESS_STATES | MPRESS_CPU | MPRESS_VERSIONS },
     [CLASS_BOTH] = { "recomputation and host swap, refined",
-                     MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU },
-    [CLASS_DEVICES] = { "device swap from the start, refined",
-                        MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU | MPRESS_DEVICES },
+                     MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU | MPRESS_VERSIONS },
+    [CLASS_DEVICES] = { "device swap from the start, refined", MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES |
+                                                                   MPRESS_CPU | MPRESS_VERSIONS | MPRESS_DEVICES },
 };
 
 static enum status add_attempt(struct mpress_search *search, const char *name, uint32_t mechanisms, uint32_t emulations,
@@ -187,9 +198,22 @@ static enum status begin(struct mpress_attempt *attempt, enum start_class class,
     return lends ? mpress_emulate(&attempt->c, &attempt->choices, &attempt->view, error) : STATUS_OK;
 }
 
+/* A start moves older weight versions only where there are some, and must where nothing fits as long as they stay. */
+static bool makes_sense(const struct mpress_case *c, uint32_t mechanisms)
+{
+    bool any = false;
+    for (uint32_t s = 0; s < c->stages; s++) {
+        any = any || c->versions[s] > 0;
+    }
+    return (mechanisms & MPRESS_VERSIONS) != 0 ? any : mpress_hopeless_stage(c, true) == c->stages;
+}
+
 enum status mpress_run_starts(struct mpress_search *search, struct error *error)
 {
     for (size_t i = 0; i < sizeof STARTS / sizeof STARTS[0]; i++) {
+        if (!makes_sense(&search->c, STARTS[i].mechanisms)) {
+            continue;
+        }
         search->answer->configurations++;
         if ((STARTS[i].mechanisms & ~search->c.allowed) == 0) {
             TRY(add_attempt(search, STARTS[i].name, STARTS[i].mechanisms, 0, NULL, error));
@@ -252,7 +276,7 @@ enum status mpress_run_all_away(struct mpress_search *search, struct error *erro
         if ((allowed & MPRESS_CPU) != 0 && attempt->c.layers[i].state_bytes > 0) {
             target[MOVE_OPTIMIZER] = MOVE_TO_CPU;
         }
-        if ((allowed & MPRESS_HOST) != 0 && mpress_tensor_bytes(&attempt->c, i, MOVE_VERSION) > 0) {
+        if ((allowed & MPRESS_VERSIONS) != 0 && mpress_tensor_bytes(&attempt->c, i, MOVE_VERSION) > 0) {
             target[MOVE_VERSION] = MOVE_TO_HOST;
         }
     }

@@ -4,7 +4,7 @@
 
 #include "strategies/planners/mpress_internal.h"
 
-enum { MPRESS_ATTEMPTS_MAX = 24 };
+enum { MPRESS_ATTEMPTS_MAX = 32 };
 
 /* The best start of each class is refined: so a search that may use more includes what one that may use less finds. */
 enum start_class { CLASS_RECOMPUTE, CLASS_HOST, CLASS_BOTH, CLASS_DEVICES, CLASS_COUNT };

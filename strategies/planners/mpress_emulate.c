@@ -245,7 +245,7 @@ static enum status find_versions(struct mpress_case *c, struct error *error)
         return no_memory(error);
     }
     for (uint32_t s = 0; s < c->stages; s++) {
-        bool may = (c->allowed & (MPRESS_HOST | MPRESS_DEVICES)) != 0;
+        bool may = (c->allowed & MPRESS_VERSIONS) != 0;
         c->versions[s] = may ? mpress_versions_moving(order, &request, s) : 0;
     }
     return STATUS_OK;
@@ -351,13 +351,18 @@ static enum status read_floor(struct mpress_case *c, const struct schedule *s, s
     return STATUS_OK;
 }
 
-uint32_t mpress_hopeless_stage(const struct mpress_case *c)
+uint32_t mpress_hopeless_stage(const struct mpress_case *c, bool versions_stay)
 {
-    uint32_t stage = 0;
-    while (stage < c->stages && c->floor_bytes[stage] <= c->budget_bytes) {
-        stage++;
+    for (uint32_t stage = 0; stage < c->stages; stage++) {
+        double bytes = c->floor_bytes[stage];
+        for (uint32_t i = 0; i < c->positions && versions_stay; i++) {
+            bytes += c->layers[i].stage == stage ? c->layers[i].weight_bytes * c->versions[stage] : 0;
+        }
+        if (bytes > c->budget_bytes) {
+            return stage;
+        }
     }
-    return stage;
+    return c->stages;
 }
 
 static enum status find_passes(struct mpress_case *c, const struct schedule *s, const struct timeline *timeline,

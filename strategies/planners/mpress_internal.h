@@ -20,8 +20,15 @@
 #include "strategies/planners/mpress_mapping.h"
 #include "strategies/planners/planner.h"
 
-/* Mechanisms that a search may use, as a mask. Activations: RECOMPUTE, HOST. Older weight versions: HOST. States in host memory: STATES visit their device for the update, with CPU the host's cores update them. DEVICES: all of them. */
-enum { MPRESS_RECOMPUTE = 1, MPRESS_HOST = 2, MPRESS_STATES = 4, MPRESS_CPU = 8, MPRESS_DEVICES = 16 };
+/* Mechanisms that a search may use, as a mask. Activations: RECOMPUTE, HOST. Older weight versions: VERSIONS with HOST or DEVICES. States in host memory: STATES visit their device for the update, with CPU the host's cores update them. DEVICES: all of them. */
+enum {
+    MPRESS_RECOMPUTE = 1,
+    MPRESS_HOST = 2,
+    MPRESS_STATES = 4,
+    MPRESS_CPU = 8,
+    MPRESS_DEVICES = 16,
+    MPRESS_VERSIONS = 32
+};
 
 struct mpress_crew;
 
@@ -110,8 +117,8 @@ enum status mpress_emulate_against(struct mpress_case *c, const struct mpress_ch
 /* Fills layers, pass_s, cycle_s, versions, floor_bytes, links, unsaved from two iterations: nothing saved, and all recomputed. */
 enum status mpress_profile(struct mpress_case *c, struct error *error);
 
-/* A stage whose floor is beyond the budget, so that nothing ever fits; `stages`: there is none. */
-uint32_t mpress_hopeless_stage(const struct mpress_case *c);
+/* A stage whose floor, with older weight versions or without, is beyond the budget, so that nothing ever fits; `stages`: there is none. */
+uint32_t mpress_hopeless_stage(const struct mpress_case *c, bool versions_stay);
 
 /* ---- mpress_costs.c ---- */
 struct mpress_pick {

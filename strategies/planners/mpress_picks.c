@@ -61,15 +61,19 @@ bool mpress_cheapest(const struct mpress_case *c, const struct mpress_choices *c
         enum tensor_move_target target;
         uint32_t mechanism;
     } kinds[] = {
-        { MOVE_OPTIMIZER, MOVE_TO_HOST, MPRESS_STATES },      { MOVE_OPTIMIZER, MOVE_TO_CPU, MPRESS_CPU },
-        { MOVE_OPTIMIZER, MOVE_TO_DEVICES, MPRESS_DEVICES },  { MOVE_ACTIVATION, MOVE_TO_HOST, MPRESS_HOST },
-        { MOVE_ACTIVATION, MOVE_TO_DEVICES, MPRESS_DEVICES }, { MOVE_ACTIVATION, MOVE_TO_RECOMPUTE, MPRESS_RECOMPUTE },
-        { MOVE_VERSION, MOVE_TO_HOST, MPRESS_HOST },          { MOVE_VERSION, MOVE_TO_DEVICES, MPRESS_DEVICES },
+        { MOVE_OPTIMIZER, MOVE_TO_HOST, MPRESS_STATES },
+        { MOVE_OPTIMIZER, MOVE_TO_CPU, MPRESS_CPU },
+        { MOVE_OPTIMIZER, MOVE_TO_DEVICES, MPRESS_DEVICES },
+        { MOVE_ACTIVATION, MOVE_TO_HOST, MPRESS_HOST },
+        { MOVE_ACTIVATION, MOVE_TO_DEVICES, MPRESS_DEVICES },
+        { MOVE_ACTIVATION, MOVE_TO_RECOMPUTE, MPRESS_RECOMPUTE },
+        { MOVE_VERSION, MOVE_TO_HOST, MPRESS_VERSIONS | MPRESS_HOST },
+        { MOVE_VERSION, MOVE_TO_DEVICES, MPRESS_VERSIONS | MPRESS_DEVICES },
     };
     bool found = false;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         struct mpress_pick pick = { .what = kinds[k].what, .target = kinds[k].target };
-        if ((mechanisms & kinds[k].mechanism) == 0 ||
+        if ((mechanisms & kinds[k].mechanism) != kinds[k].mechanism ||
             !(pick.what == MOVE_ACTIVATION ? next_block(c, choices, stage, pick.target, &pick.position)
                                            : next_largest(c, choices, stage, pick.what, &pick.position))) {
             continue;

@@ -26,10 +26,10 @@ enum { P_ALLOW };
 enum { ALLOW_ALL, ALLOW_RECOMPUTE, ALLOW_HOST, ALLOW_RECOMPUTE_HOST };
 static const char *const ALLOWED[] = { "all", "recompute", "host", "recompute+host", NULL };
 static const uint32_t MECHANISMS[] = {
-    [ALLOW_ALL] = MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU | MPRESS_DEVICES,
+    [ALLOW_ALL] = MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU | MPRESS_VERSIONS | MPRESS_DEVICES,
     [ALLOW_RECOMPUTE] = MPRESS_RECOMPUTE,
-    [ALLOW_HOST] = MPRESS_HOST | MPRESS_STATES | MPRESS_CPU,
-    [ALLOW_RECOMPUTE_HOST] = MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU,
+    [ALLOW_HOST] = MPRESS_HOST | MPRESS_STATES | MPRESS_CPU | MPRESS_VERSIONS,
+    [ALLOW_RECOMPUTE_HOST] = MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU | MPRESS_VERSIONS,
 };
 static const struct parameter PARAMETERS[] = {
     [P_ALLOW] = { .name = "allow",
@@ -121,7 +121,7 @@ static enum status answer_budget(struct mpress_search *search, struct planner_re
     mpress_set_budget(&search->c, result->budget_bytes);
     if (mpress_fits(&search->c.unsaved)) {
         TRY(mpress_run_resident(search, error));
-    } else if (mpress_hopeless_stage(&search->c) < search->c.stages) {
+    } else if (mpress_hopeless_stage(&search->c, false) < search->c.stages) {
         TRY(mpress_run_all_away(search, error));
     } else {
         TRY(mpress_run_attempts(search, error));
