@@ -211,7 +211,7 @@ static bool apply(const struct mpress_case *c, struct mpress_choices *choices, c
 
 enum { TRIALS_MAX = 16 };
 /* What a try may take on average: with longer schedules (many layers, updates that states visit after each micro-batch) fewer are tried, so that a search takes seconds. */
-enum { OPS_A_TRY = 15000 };
+enum { OPS_A_TRY = 10000 };
 
 /* A change that is tried, on its own, so that several can be at the same time. */
 struct trial {
