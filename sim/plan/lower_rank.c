@@ -250,11 +250,13 @@ bool lower_makes_gradients(const struct software *software, const struct memory_
            policy->place == NULL && !policy->owns_model_data && !order->asynchronous;
 }
 
-/* Older versions of the weights, with which micro-batches in flight went forward (PipeDream). A stage always keeps as many. */
+/* Older versions of the weights, with which micro-batches in flight went forward (PipeDream). A stage always keeps as many, unless the policy moves them. */
 static void stash_buffer(struct lowering *l, const struct lower_layer *layer)
 {
+    const struct memory_policy *policy = l->request->policy;
     uint32_t versions = order_weight_versions(l->request->order, &l->order_request, l->rank->stage);
-    if (versions > 1 && layer->weight_bytes > 0) {
+    if (versions > 1 && layer->weight_bytes > 0 &&
+        (policy->moves_versions == NULL || !policy->moves_versions(l, layer))) {
         lower_buffer(l, SPACE_DEVICE, (double)layer->weight_bytes * (versions - 1), BUFFER_WEIGHT,
                      BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END, "stashed weight versions");
     }

@@ -11,7 +11,7 @@
 #include "sim/plan/scenario_keys.h"
 #include "strategies/registry.h"
 
-static const char *const TENSORS[MOVE_TENSOR_COUNT] = { "activation", "optimizer" };
+static const char *const TENSORS[MOVE_TENSOR_COUNT] = { "activation", "optimizer", "version" };
 static const char *const TARGETS[MOVE_TARGET_COUNT] = { "host", "devices", "cpu", "recompute" };
 
 static enum status no_memory(struct error *error)
@@ -87,10 +87,12 @@ static enum status check_move(const struct plan *plan, const struct model *model
     if (move->tensor == MOVE_ACTIVATION && ends) {
         return REFUSE(error, path, "only transformer layers' activations move: give \"layers\": [first, last]");
     }
-    if ((move->tensor == MOVE_ACTIVATION && move->target == MOVE_TO_CPU) ||
-        (move->tensor == MOVE_OPTIMIZER && move->target == MOVE_TO_RECOMPUTE)) {
-        return REFUSE(error, path, "an %s cannot go to \"%s\": allowed are host, devices, %s", TENSORS[move->tensor],
-                      TARGETS[move->target], move->tensor == MOVE_ACTIVATION ? "recompute" : "cpu");
+    if ((move->tensor != MOVE_OPTIMIZER && move->target == MOVE_TO_CPU) ||
+        (move->tensor != MOVE_ACTIVATION && move->target == MOVE_TO_RECOMPUTE)) {
+        static const char *const more[MOVE_TENSOR_COUNT] = { ", recompute", ", cpu", "" };
+        return REFUSE(error, path, "%s %s cannot go to \"%s\": allowed are host, devices%s",
+                      move->tensor == MOVE_VERSION ? "a" : "an", TENSORS[move->tensor], TARGETS[move->target],
+                      more[move->tensor]);
     }
     for (uint32_t before = 0; before < index; before++) {
         const struct tensor_move *other = &plan->moves[before];
@@ -196,7 +198,10 @@ static enum status read_move(const struct plan *plan, const struct model *model,
     TRY(json_int_or(item, "lag", 1, MOVE_PASSES_MAX, MOVE_LAG, &move->lag, error));
     TRY(json_int_or(item, "lead", 1, MOVE_PASSES_MAX, MOVE_LEAD, &move->lead, error));
     if (move->tensor != MOVE_ACTIVATION || move->target == MOVE_TO_RECOMPUTE) {
-        move->lag = move->lead = 0;
+        move->lag = 0;
+    }
+    if (move->tensor == MOVE_OPTIMIZER || move->target == MOVE_TO_RECOMPUTE) {
+        move->lead = 0;
     }
     TRY(read_word(item, "when", &move->when, arena, error));
     TRY(read_word(item, "over", &move->over, arena, error));
@@ -272,6 +277,8 @@ static void print_move(const struct tensor_move *move, const struct model *model
     }
     if (move->lag > 0) {
         jw_int(w, "lag", move->lag);
+    }
+    if (move->lead > 0) {
         jw_int(w, "lead", move->lead);
     }
     const char *const words[3][2] = { { "when", move->when }, { "over", move->over }, { "why", move->why } };

@@ -3,11 +3,13 @@
  *     "plan": { "stage_places": [2, 5, 4, 7, 3, 0, 1, 6],
  *               "moves": [ { "tensor": "activation", "layers": [0, 3], "to": "devices", "stripes": [ { "stage": 5, "share": 2 }, { "stage": 7, "share": 1 } ], "lag": 2, "lead": 3 },
  *                          { "tensor": "activation", "layers": [4, 5], "to": "recompute" },
- *                          { "tensor": "optimizer", "layers": "embedding", "to": "cpu" } ] }
+ *                          { "tensor": "optimizer", "layers": "embedding", "to": "cpu" },
+ *                          { "tensor": "version", "layers": [0, 5], "to": "host", "lead": 2 } ] }
  *
  * A move speaks of the layers first .. last (both included), or of the embedding or the head; what no move speaks of stays. What an activation's move means is said of one layer and micro-batch: it
  * leaves after its forward, is gone `lag` passes later at the latest (the stage's compute waits otherwise), and begins to come back `lead` passes before its backward; where there is no
- * pass in between, it stays. Optimizer states live where they are moved to, and visit their device for the update ("cpu": they are updated where they are).
+ * pass in between, it stays. Optimizer states live where they are moved to, and visit their device for the update ("cpu": they are updated where they are). Older weight versions (of an order that
+ * stashes them: "pipedream") leave after the last forward that takes them and before the update that follows, and begin to come back `lead` passes before each backward that needs them.
  *
  * "when", "over", "why" are a planner's words for people; nothing reads them. Knows no time. */
 #ifndef MEMWALL_PLAN_PLAN_MOVES_H
@@ -15,7 +17,7 @@
 
 #include "sim/plan/plan.h"
 
-enum tensor_move_what { MOVE_ACTIVATION, MOVE_OPTIMIZER, MOVE_TENSOR_COUNT };
+enum tensor_move_what { MOVE_ACTIVATION, MOVE_OPTIMIZER, MOVE_VERSION, MOVE_TENSOR_COUNT };
 enum tensor_move_target {
     MOVE_TO_HOST,      /* its server's pinned memory */
     MOVE_TO_DEVICES,   /* memory of other stages' devices, in stripes */
@@ -38,7 +40,7 @@ struct tensor_move {
     int64_t first, last;
     struct tensor_stripe stripes[MOVE_STRIPES_MAX];
     uint32_t stripe_count;         /* 0 unless to devices */
-    int64_t lag, lead;             /* passes; activations to host or devices, else 0 */
+    int64_t lag, lead;             /* passes; activations to host or devices, versions (lead alone), else 0 */
     const char *when, *over, *why; /* or NULL */
 };
 

@@ -36,6 +36,9 @@ struct memory_policy {
      * down behind the layer's last weight pass (gradient_ready tells; of ZeRO the owned share), and an optimizer that waits for it; their norm is still taken on the device. SPACE_KIND_COUNT: the lowering charges nothing, the policy makes the buffers itself (on other devices). */
     enum space_kind (*place)(struct lowering *lowering, const struct lower_layer *layer,
                              enum buffer_class buffer_class);
+    /* Whether the policy itself keeps the layer's older weight versions, of an asynchronous order that stashes some: the lowering charges nothing then. Asked before begin_rank. NULL: they stay on
+     * the device. */
+    bool (*moves_versions)(struct lowering *lowering, const struct lower_layer *layer);
     /* Around each layer pass (forward; backward with its recomputation; weight part). NULL: nothing. */
     void (*before_pass)(struct lowering *lowering, const struct lower_pass *pass);
     void (*after_pass)(struct lowering *lowering, const struct lower_pass *pass);

@@ -4,6 +4,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
+#include "sim/ir/timeline.h"
 #include "strategies/planners/mpress_attempts.h"
 
 /* "8-1-1", and how a layer's activations leave: -c computed again, -h to the host, -d to other devices. */
@@ -25,23 +26,32 @@ static enum status label(const struct mpress_search *search, const struct plan *
     return choice->layers == NULL ? error_set(error, STATUS_NO_MEMORY, "out of memory planning") : STATUS_OK;
 }
 
-/* The plan as the oracle sees it, which is as it was emulated. */
-static enum status ask_oracle(const struct mpress_search *search, const struct mpress_attempt *attempt,
-                              struct planner_choice *choice, struct error *error)
+/* The plan with the allocator's model, in whose absence it was emulated: the step and the live bytes are the same. `*reserved_bytes`: by the allocator, on the device that has most. */
+static enum status simulate(const struct mpress_search *search, const struct mpress_attempt *attempt,
+                            struct planner_choice *choice, double *reserved_bytes, struct error *error)
 {
-    const struct plan *plan = &choice->plan;
-    struct oracle *oracle;
-    TRY(oracle_open(&oracle, search->request->scenario, 1, error));
-    enum status status = oracle_ask(oracle, &plan, 1, &choice->simulated, NULL, NULL, error);
-    oracle_close(oracle);
-    TRY(status);
-    CHECK(choice->simulated.verdict == ORACLE_RAN && choice->simulated.peak_bytes == attempt->view.result.peak_bytes &&
-          !(fabs(choice->simulated.step_time_s - attempt->view.result.step_time_s) > 0));
-    return STATUS_OK;
+    const struct scenario *scenario = search->request->scenario;
+    struct schedule schedule = { 0 };
+    struct timeline timeline = { 0 };
+    enum status status =
+        oracle_simulate(scenario, &scenario->software, &choice->plan, NULL, &schedule, &timeline, error);
+    if (status == STATUS_OK) {
+        oracle_figures(&schedule, &timeline, &choice->simulated);
+        *reserved_bytes = 0;
+        for (uint32_t i = 0; i < schedule.space_count; i++) {
+            bool device = schedule.spaces[i].kind == SPACE_DEVICE;
+            *reserved_bytes = fmax(*reserved_bytes, device ? (double)timeline.spaces[i].peak_reserved_bytes : 0);
+        }
+        CHECK(choice->simulated.peak_bytes == attempt->view.result.peak_bytes &&
+              !(fabs(choice->simulated.step_time_s - attempt->view.result.step_time_s) > 0));
+    }
+    timeline_free(&timeline);
+    schedule_free(&schedule);
+    return status;
 }
 
 static enum status fill_choice(const struct mpress_search *search, const struct mpress_attempt *attempt,
-                               struct planner_choice *choice, struct error *error)
+                               struct planner_choice *choice, double *reserved_bytes, struct error *error)
 {
     const struct mpress_case *c = &search->c;
     struct arena *arena = &search->answer->arena;
@@ -54,7 +64,7 @@ static enum status fill_choice(const struct mpress_search *search, const struct 
                                        .peak_bytes = (double)result->peak_bytes,
                                        .is_simulated = true };
     TRY(mpress_choices_plan(c, &attempt->choices, &choice->plan, arena, error));
-    TRY(ask_oracle(search, attempt, choice, error));
+    TRY(simulate(search, attempt, choice, reserved_bytes, error));
     TRY(mpress_words(c, &attempt->choices, &attempt->view, &choice->plan, arena, error));
     choice->stages = arena_array(arena, struct planner_stage, c->stages);
     if (choice->stages == NULL) {
@@ -84,21 +94,50 @@ static enum status explain_stage(const struct mpress_search *search, const struc
             counts[what][best->choices.of[i].target[what]]++;
         }
     }
-    const uint32_t *a = counts[MOVE_ACTIVATION], *o = counts[MOVE_OPTIMIZER];
-    return planner_reason(
-        search->answer, result, error,
-        "stage %u on gpu %" PRId64 ": %.4g GiB with everything resident, %.4g now; activations of %u "
-        "layers recomputed, %u to the host, %u to other devices; states of %u to the host, %u updated "
-        "there, %u on other devices",
-        stage, best->choices.place[stage], c->unsaved.peak_bytes[stage] / GIB, best->view.peak_bytes[stage] / GIB,
-        a[MOVE_TO_RECOMPUTE], a[MOVE_TO_HOST], a[MOVE_TO_DEVICES], o[MOVE_TO_HOST], o[MOVE_TO_CPU], o[MOVE_TO_DEVICES]);
+    const uint32_t *a = counts[MOVE_ACTIVATION], *o = counts[MOVE_OPTIMIZER], *v = counts[MOVE_VERSION];
+    TRY(planner_reason(search->answer, result, error,
+                       "stage %u on gpu %" PRId64 ": %.4g GiB with everything resident, %.4g now; activations of %u "
+                       "layers recomputed, %u to the host, %u to other devices; states of %u to the host, %u updated "
+                       "there, %u on other devices",
+                       stage, best->choices.place[stage], c->unsaved.peak_bytes[stage] / GIB,
+                       best->view.peak_bytes[stage] / GIB, a[MOVE_TO_RECOMPUTE], a[MOVE_TO_HOST], a[MOVE_TO_DEVICES],
+                       o[MOVE_TO_HOST], o[MOVE_TO_CPU], o[MOVE_TO_DEVICES]));
+    return v[MOVE_TO_HOST] + v[MOVE_TO_DEVICES] == 0
+               ? STATUS_OK
+               : planner_reason(search->answer, result, error,
+                                "stage %u: %u older weight versions a layer; those of %u layers to the host, of %u to "
+                                "other devices",
+                                stage, c->versions[stage], v[MOVE_TO_HOST], v[MOVE_TO_DEVICES]);
 }
 
-static enum status explain(const struct mpress_search *search, const struct mpress_attempt *best,
+/* The budget is kept by live bytes; what PyTorch's allocator holds beside them is said. */
+static enum status explain_reserved(const struct mpress_search *search, double live_bytes, double reserved_bytes,
+                                    struct planner_result *result, struct error *error)
+{
+    double budget = search->c.budget_bytes, beyond = reserved_bytes - budget;
+    if (!(reserved_bytes > 0)) {
+        return STATUS_OK; /* the software has no model of an allocator */
+    }
+    if (beyond <= 0) {
+        return planner_reason(search->answer, result, error,
+                              "GiB are live bytes: %.4g at most; with what its caching allocator holds unused a device "
+                              "reserves up to %.4g of %.4g GiB",
+                              live_bytes / GIB, reserved_bytes / GIB, budget / GIB);
+    }
+    return planner_reason(
+        search->answer, result, error,
+        "GiB are live bytes, %.4g at most, and the budget is held by them alone: with what its caching "
+        "allocator holds unused a device reserves up to %.4g GiB, %.4g more than the budget of %.4g; "
+        "where that counts, plan with a budget of %.4g GiB or less",
+        live_bytes / GIB, reserved_bytes / GIB, beyond / GIB, budget / GIB, (budget - beyond) / GIB);
+}
+
+static enum status explain(const struct mpress_search *search, const struct mpress_attempt *best, double reserved_bytes,
                            struct planner_result *result, struct error *error)
 {
     TRY(planner_reason(search->answer, result, error, "taken: %s; without memory limits the step would take %.6g s",
                        best->name, search->c.unsaved.result.step_time_s));
+    TRY(explain_reserved(search, (double)best->view.result.peak_bytes, reserved_bytes, result, error));
     for (uint32_t i = 0; i < search->count; i++) {
         const struct mpress_attempt *other = &search->attempts[i];
         if (other == best) {
@@ -153,7 +192,8 @@ static enum status fill_others(const struct mpress_search *search, const struct 
             break;
         }
         last_s = next->view.result.step_time_s;
-        TRY(fill_choice(search, next, &result->runners_up[result->runner_up_count++], error));
+        double reserved_bytes;
+        TRY(fill_choice(search, next, &result->runners_up[result->runner_up_count++], &reserved_bytes, error));
     }
     return STATUS_OK;
 }
@@ -173,25 +213,31 @@ static enum status fill_none(const struct mpress_search *search, const struct mp
             fullest = s;
         }
     }
-    if (!best->view.result.host_fits) {
+    uint32_t hopeless = mpress_hopeless_stage(&search->c, false);
+    if (hopeless == search->c.stages) {
+        TRY(mpress_smallest_budget(search, most, &result->smallest_budget_bytes, error));
+    } else if (best->view.result.host_fits) {
+        result->smallest_budget_bytes = planner_enough_gib(most) * GIB;
+    }
+    double enough_gib = planner_enough_gib(result->smallest_budget_bytes);
+    if (search->answer->interrupted) {
+        return planner_reason_stopped(search->answer, result, error);
+    }
+    if (!(enough_gib > 0)) {
         return planner_reason(search->answer, result, error,
                               "what the devices cannot hold does not fit into host memory either: more host memory, "
                               "more GPUs or a smaller model would do");
     }
-    result->smallest_budget_bytes = most;
-    uint32_t hopeless = mpress_hopeless_stage(&search->c);
     if (hopeless < search->c.stages) {
-        return planner_reason(
-            search->answer, result, error,
-            "weights with their versions, gradients and the runtime take %.4g GiB on stage %u and "
-            "never leave; with all else away stage %u takes %.4g GiB, and with that a device it would "
-            "fit",
-            search->c.floor_bytes[hopeless] / GIB, hopeless, fullest, most / GIB);
+        return planner_reason(search->answer, result, error,
+                              "weights, gradients, the runtime and what else never leaves take %.4g GiB on stage %u; "
+                              "with all else away stage %u takes %.4g GiB, and with %.6g GiB a device it fits",
+                              search->c.floor_bytes[hopeless] / GIB, hopeless, fullest, most / GIB, enough_gib);
     }
     return planner_reason(search->answer, result, error,
                           "the best found (%s) still takes %.4g GiB on stage %u, of which weights and gradients never "
-                          "leave; with %.4g GiB a device it would fit",
-                          best->name, most / GIB, fullest, most / GIB);
+                          "leave; with %.6g GiB a device a plan is found (searched)",
+                          best->name, most / GIB, fullest, enough_gib);
 }
 
 enum status mpress_fill_result(const struct mpress_search *search, struct planner_result *result, struct error *error)
@@ -201,7 +247,8 @@ enum status mpress_fill_result(const struct mpress_search *search, struct planne
         return fill_none(search, best, result, error);
     }
     result->found = true;
-    TRY(fill_choice(search, best, &result->best, error));
+    double reserved_bytes;
+    TRY(fill_choice(search, best, &result->best, &reserved_bytes, error));
     TRY(fill_others(search, best, result, error));
-    return explain(search, best, result, error);
+    return explain(search, best, reserved_bytes, result, error);
 }

@@ -27,17 +27,32 @@ static const struct {
       MPRESS_DEVICES | MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_CPU, false },
     { "all states updated by the host, device swap and recomputation", CLASS_DEVICES,
       MPRESS_DEVICES | MPRESS_RECOMPUTE | MPRESS_CPU, true },
+    { "host swap, older weight versions too", CLASS_HOST, MPRESS_HOST | MPRESS_STATES | MPRESS_VERSIONS, false },
+    { "host swap, older weight versions too, states updated by the host", CLASS_HOST,
+      MPRESS_HOST | MPRESS_CPU | MPRESS_VERSIONS, false },
+    { "recomputation and host swap, older weight versions too", CLASS_BOTH,
+      MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_VERSIONS, false },
+    { "recomputation and host swap, older weight versions too, states updated by the host", CLASS_BOTH,
+      MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_CPU | MPRESS_VERSIONS, false },
+    { "recomputation and host swap, older weight versions too, states stay", CLASS_BOTH,
+      MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_VERSIONS, false },
+    { "device and host swap and recomputation, older weight versions too, states stay or go to devices", CLASS_DEVICES,
+      MPRESS_DEVICES | MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_VERSIONS, false },
+    { "device swap and recomputation, older weight versions too", CLASS_DEVICES,
+      MPRESS_DEVICES | MPRESS_RECOMPUTE | MPRESS_CPU | MPRESS_VERSIONS, false },
+    { "device and host swap and recomputation, older weight versions too", CLASS_DEVICES,
+      MPRESS_DEVICES | MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_CPU | MPRESS_VERSIONS, false },
 };
 static const struct {
     const char *name;
     uint32_t mechanisms;
 } CLASSES[CLASS_COUNT] = {
     [CLASS_RECOMPUTE] = { "recomputation, refined", MPRESS_RECOMPUTE },
-    [CLASS_HOST] = { "host swap, refined", MPRESS_HOST | MPRESS_STATES | MPRESS_CPU },
+    [CLASS_HOST] = { "host swap, refined", MPRESS_HOST | MPRESS_STATES | MPRESS_CPU | MPRESS_VERSIONS },
     [CLASS_BOTH] = { "recomputation and host swap, refined",
-                     MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU },
-    [CLASS_DEVICES] = { "device swap from the start, refined",
-                        MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU | MPRESS_DEVICES },
+                     MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU | MPRESS_VERSIONS },
+    [CLASS_DEVICES] = { "device swap from the start, refined", MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES |
+                                                                   MPRESS_CPU | MPRESS_VERSIONS | MPRESS_DEVICES },
 };
 
 static enum status add_attempt(struct mpress_search *search, const char *name, uint32_t mechanisms, uint32_t emulations,
@@ -148,7 +163,7 @@ static struct mpress_mapping find_mapping(const struct mpress_search *search, co
 static enum status add_last(struct mpress_search *search, struct error *error)
 {
     const struct mpress_attempt *best = mpress_best_attempt(search, CLASS_COUNT);
-    TRY(add_attempt(search, "refined with device swap", search->allowed, REFINE_LAST, best, error));
+    TRY(add_attempt(search, "refined with device swap", search->c.allowed, REFINE_LAST, best, error));
     if (search->request->scenario->cluster.nodes > 1) {
         return STATUS_OK;
     }
@@ -160,7 +175,7 @@ static enum status add_last(struct mpress_search *search, struct error *error)
     if (!moves) {
         return STATUS_OK;
     }
-    TRY(add_attempt(search, "refined with device swap on the device mapping", search->allowed, REFINE_LAST, best,
+    TRY(add_attempt(search, "refined with device swap on the device mapping", search->c.allowed, REFINE_LAST, best,
                     error));
     struct mpress_attempt *mapped = &search->attempts[search->count - 1];
     for (uint32_t i = 0; i < search->c.positions; i++) { /* its stripes are those of other links */
@@ -187,54 +202,104 @@ static enum status begin(struct mpress_attempt *attempt, enum start_class class,
     return lends ? mpress_emulate(&attempt->c, &attempt->choices, &attempt->view, error) : STATUS_OK;
 }
 
-enum status mpress_run_attempts(struct mpress_search *search, struct error *error)
+/* A start moves older weight versions only where there are some, and must where nothing fits as long as they stay. */
+static bool makes_sense(const struct mpress_case *c, uint32_t mechanisms)
+{
+    bool any = false;
+    for (uint32_t s = 0; s < c->stages; s++) {
+        any = any || c->versions[s] > 0;
+    }
+    return (mechanisms & MPRESS_VERSIONS) != 0 ? any : mpress_hopeless_stage(c, true) == c->stages;
+}
+
+enum status mpress_run_starts(struct mpress_search *search, struct error *error)
 {
     for (size_t i = 0; i < sizeof STARTS / sizeof STARTS[0]; i++) {
+        if (!makes_sense(&search->c, STARTS[i].mechanisms)) {
+            continue;
+        }
         search->answer->configurations++;
-        if ((STARTS[i].mechanisms & ~search->allowed) == 0) {
+        if ((STARTS[i].mechanisms & ~search->c.allowed) == 0) {
             TRY(add_attempt(search, STARTS[i].name, STARTS[i].mechanisms, 0, NULL, error));
             TRY(begin(&search->attempts[search->count - 1], STARTS[i].class, STARTS[i].lends, error));
         }
     }
     TRY(run_new(search, error));
+    const struct mpress_attempt *best = mpress_best_attempt(search, CLASS_COUNT);
+    bool enough = search->answer->interrupted || (best != NULL && mpress_fits(&best->view));
+    return enough ? STATUS_OK : mpress_run_all_away(search, error);
+}
+
+/* What fits into less fits. */
+static enum status add_tighter(struct mpress_search *search, struct error *error)
+{
+    const struct mpress_kept *kept = search->tighter;
+    if (kept == NULL) {
+        return STATUS_OK;
+    }
+    TRY(add_attempt(search, kept->name, 0, 0, NULL, error));
+    struct mpress_attempt *attempt = &search->attempts[search->count - 1];
+    mpress_choices_assign(&attempt->c, &attempt->choices, &kept->choices);
+    mpress_view_assign(&attempt->c, &attempt->view, &kept->view);
+    search->first = search->count;
+    return STATUS_OK;
+}
+
+enum status mpress_run_attempts(struct mpress_search *search, struct error *error)
+{
+    TRY(add_tighter(search, error));
+    TRY(mpress_run_starts(search, error));
     if (search->answer->interrupted) {
         return STATUS_OK;
     }
     for (int class = 0; class < CLASS_COUNT; class ++) {
         const struct mpress_attempt *best = mpress_best_attempt(search, (enum start_class) class);
-        if (best != NULL && (CLASSES[class].mechanisms & ~search->allowed) == 0) {
+        if (best != NULL && (CLASSES[class].mechanisms & ~search->c.allowed) == 0) {
             TRY(add_attempt(search, CLASSES[class].name, CLASSES[class].mechanisms, REFINE_CLASS, best, error));
         }
     }
     TRY(run_new(search, error));
-    if ((search->allowed & MPRESS_DEVICES) == 0 || search->answer->interrupted) {
+    if ((search->c.allowed & MPRESS_DEVICES) == 0 || search->answer->interrupted) {
         return STATUS_OK;
     }
     TRY(add_last(search, error));
     return run_new(search, error);
 }
 
-/* Activations are computed again where that may be, else swapped; states go to the host's cores. */
-enum status mpress_run_hopeless(struct mpress_search *search, struct error *error)
+/* Activations are computed again where that may be, else swapped; states go to the host's cores, older weight versions to its memory. */
+enum status mpress_run_all_away(struct mpress_search *search, struct error *error)
 {
-    bool recomputes = (search->allowed & MPRESS_RECOMPUTE) != 0;
-    TRY(add_attempt(search, "everything that moves away from its device", search->allowed, 0, NULL, error));
+    uint32_t allowed = search->c.allowed;
+    TRY(add_attempt(search, "everything that moves away from its device", allowed, 0, NULL, error));
     struct mpress_attempt *attempt = &search->attempts[search->count - 1];
     for (uint32_t i = 0; i < attempt->c.positions; i++) {
         uint8_t *target = attempt->choices.of[i].target;
         if (mpress_is_block(&attempt->c, i)) {
-            target[MOVE_ACTIVATION] = recomputes ? MOVE_TO_RECOMPUTE : MOVE_TO_HOST;
+            target[MOVE_ACTIVATION] = (allowed & MPRESS_RECOMPUTE) != 0 ? MOVE_TO_RECOMPUTE : MOVE_TO_HOST;
         }
-        if ((search->allowed & MPRESS_CPU) != 0 && attempt->c.layers[i].state_bytes > 0) {
+        if ((allowed & MPRESS_CPU) != 0 && attempt->c.layers[i].state_bytes > 0) {
             target[MOVE_OPTIMIZER] = MOVE_TO_CPU;
+        }
+        if ((allowed & MPRESS_VERSIONS) != 0 && mpress_tensor_bytes(&attempt->c, i, MOVE_VERSION) > 0) {
+            target[MOVE_VERSION] = MOVE_TO_HOST;
         }
     }
     TRY(mpress_emulate(&attempt->c, &attempt->choices, &attempt->view, error));
     search->answer->simulated += attempt->c.emulations;
+    search->first = search->count;
     return STATUS_OK;
+}
+
+void mpress_attempts_free(struct mpress_search *search)
+{
+    for (uint32_t i = 0; i < search->count; i++) {
+        arena_free(&search->attempts[i].arena);
+    }
+    search->count = search->first = 0;
 }
 
 enum status mpress_run_resident(struct mpress_search *search, struct error *error)
 {
+    TRY(add_tighter(search, error)); /* now and then host cores and other devices make it faster */
     return add_attempt(search, "everything resident", 0, 0, NULL, error);
 }

@@ -13,7 +13,9 @@ enum status mpress_choices_new(const struct mpress_case *c, struct mpress_choice
         return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
     }
     for (uint32_t i = 0; i < c->positions; i++) {
-        choices->of[i].target[MOVE_ACTIVATION] = choices->of[i].target[MOVE_OPTIMIZER] = MOVE_TARGET_COUNT;
+        for (int what = 0; what < MOVE_TENSOR_COUNT; what++) {
+            choices->of[i].target[what] = MOVE_TARGET_COUNT;
+        }
     }
     for (uint32_t s = 0; s < c->stages; s++) {
         choices->place[s] = s;
@@ -32,13 +34,14 @@ void mpress_choices_assign(const struct mpress_case *c, struct mpress_choices *t
     memcpy(to->place, from->place, sizeof to->place);
 }
 
-/* Whether activations of the stage go that way: lag and lead of a way that nothing goes are in no plan. */
+/* Whether activations or versions of the stage go that way: lag and lead of a way that nothing goes are in no plan. */
 static bool copies_any(const struct mpress_case *c, const struct mpress_choices *choices, uint32_t stage,
                        enum mpress_way way)
 {
     uint8_t target = way == WAY_HOST ? MOVE_TO_HOST : MOVE_TO_DEVICES;
     for (uint32_t i = 0; i < c->positions; i++) {
-        if (c->layers[i].stage == stage && choices->of[i].target[MOVE_ACTIVATION] == target) {
+        const uint8_t *goes = choices->of[i].target;
+        if (c->layers[i].stage == stage && (goes[MOVE_ACTIVATION] == target || goes[MOVE_VERSION] == target)) {
             return true;
         }
     }
@@ -79,6 +82,14 @@ bool mpress_stays(const struct mpress_choices *choices, uint32_t position, enum 
     return choices->of[position].target[what] == MOVE_TARGET_COUNT;
 }
 
+double mpress_tensor_bytes(const struct mpress_case *c, uint32_t position, enum tensor_move_what what)
+{
+    const struct mpress_layer *layer = &c->layers[position];
+    return what == MOVE_ACTIVATION  ? layer->saved_bytes
+           : what == MOVE_OPTIMIZER ? layer->state_bytes
+                                    : (c->versions[layer->stage] > 0 ? layer->weight_bytes : 0);
+}
+
 /* Whether the tensors of two neighbours go the same way, so that one move says both. */
 static bool same(const struct mpress_case *c, const struct mpress_choices *choices, uint32_t a, uint32_t b,
                  enum tensor_move_what what)
@@ -116,9 +127,9 @@ static void add_moves(const struct mpress_case *c, const struct mpress_choices *
                                       .last = i,
                                       .stripe_count = choice->stripe_count[what] };
         memcpy(move->stripes, choice->stripes[what], sizeof move->stripes);
-        if (what == MOVE_ACTIVATION && move->target != MOVE_TO_RECOMPUTE) {
+        if (what != MOVE_OPTIMIZER && move->target != MOVE_TO_RECOMPUTE) {
             enum mpress_way way = move->target == MOVE_TO_HOST ? WAY_HOST : WAY_DEVICES;
-            move->lag = choices->lag[c->layers[i].stage][way];
+            move->lag = what == MOVE_ACTIVATION ? choices->lag[c->layers[i].stage][way] : 0;
             move->lead = choices->lead[c->layers[i].stage][way];
         }
     }
@@ -128,12 +139,13 @@ enum status mpress_choices_plan(const struct mpress_case *c, const struct mpress
                                 struct arena *arena, struct error *error)
 {
     *plan = c->base;
-    plan->moves = arena_array(arena, struct tensor_move, 2 * (size_t)c->positions);
+    plan->moves = arena_array(arena, struct tensor_move, MOVE_TENSOR_COUNT * (size_t)c->positions);
     if (plan->moves == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
     }
     add_moves(c, choices, plan, MOVE_ACTIVATION);
     add_moves(c, choices, plan, MOVE_OPTIMIZER);
+    add_moves(c, choices, plan, MOVE_VERSION);
     for (uint32_t s = 0; s < c->stages; s++) {
         if (choices->place[s] != (int64_t)s && plan->stage_places == NULL) {
             plan->stage_places = arena_array(arena, int64_t, c->stages);

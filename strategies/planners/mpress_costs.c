@@ -20,9 +20,10 @@ static bool uses_host(const struct mpress_case *c, const struct mpress_choices *
 {
     for (uint32_t i = 0; i < c->positions; i++) {
         const uint8_t *target = choices->of[i].target;
-        if (c->layers[i].stage == stage &&
-            (target[MOVE_ACTIVATION] == MOVE_TO_HOST || target[MOVE_OPTIMIZER] == MOVE_TO_HOST)) {
-            return true;
+        for (int what = 0; what < MOVE_TENSOR_COUNT && c->layers[i].stage == stage; what++) {
+            if (target[what] == MOVE_TO_HOST) {
+                return true;
+            }
         }
     }
     return false;
@@ -151,15 +152,34 @@ uint32_t mpress_away_most(const struct mpress_case *c, const struct mpress_choic
     return most;
 }
 
+/* One is back from `lead` passes before each backward that needs it to that backward's end. */
+uint32_t mpress_versions_away(const struct mpress_case *c, const struct mpress_choices *choices,
+                              const struct mpress_view *view, uint32_t position, enum mpress_way way, int64_t at_ps)
+{
+    uint32_t stage = c->layers[position].stage, back = 0;
+    int64_t lead = passes_ps(c, stage, choices->lead[stage][way]), pass = passes_ps(c, stage, 1);
+    for (uint32_t m = 0; m < c->instances; m++) {
+        int64_t backward = view->backward_start_ps[(size_t)position * c->instances + m];
+        back += backward - lead <= at_ps && at_ps < backward + pass;
+    }
+    return back < c->versions[stage] ? c->versions[stage] - back : 0;
+}
+
 /* ---- picks ---- */
 
-/* Passes until a copy has ended, and one more: copies of a burst (a micro-batch's passes in one direction) that takes less time than they do queue up. */
-static int64_t passes_of(const struct mpress_case *c, uint32_t stage, double copy_s, double all_copies_s)
+static uint32_t layers_of(const struct mpress_case *c, uint32_t stage)
 {
     uint32_t layers = 0;
     for (uint32_t i = 0; i < c->positions; i++) {
         layers += c->layers[i].stage == stage;
     }
+    return layers;
+}
+
+/* Passes until a copy has ended, and one more: copies of a burst (a micro-batch's passes in one direction) that takes less time than they do queue up. */
+static int64_t passes_of(const struct mpress_case *c, uint32_t stage, double copy_s, double all_copies_s)
+{
+    uint32_t layers = layers_of(c, stage);
     double queue_s = fmax(0, all_copies_s - layers * c->pass_s[stage]);
     double passes = ceil((copy_s + queue_s) / c->pass_s[stage]) + 1;
     return passes < MOVE_PASSES_MAX ? (int64_t)passes : MOVE_PASSES_MAX;
@@ -198,7 +218,7 @@ static bool stripe(const struct mpress_case *c, const struct mpress_choices *cho
     return pick->stripe_count > 0;
 }
 
-/* Seconds of one direction that the stage's moved activations take a cycle, this way. */
+/* Seconds of one direction that the stage's moved activations and versions take a cycle, this way. */
 static double cycle_copies_s(const struct mpress_case *c, const struct mpress_choices *choices, uint32_t stage,
                              enum mpress_way way)
 {
@@ -208,14 +228,27 @@ static double cycle_copies_s(const struct mpress_case *c, const struct mpress_ch
         if (c->layers[i].stage != stage) {
             continue;
         }
-        if (way == WAY_HOST && choice->target[MOVE_ACTIVATION] == MOVE_TO_HOST) {
-            host_bytes += c->layers[i].saved_bytes;
-        } else if (way == WAY_DEVICES && choice->target[MOVE_ACTIVATION] == MOVE_TO_DEVICES) {
-            seconds += mpress_stripes_s(c, choices, stage, choice->stripes[MOVE_ACTIVATION],
-                                        choice->stripe_count[MOVE_ACTIVATION], c->layers[i].saved_bytes);
+        for (int k = 0; k < 2; k++) {
+            enum tensor_move_what what = k == 0 ? MOVE_ACTIVATION : MOVE_VERSION;
+            double bytes = mpress_tensor_bytes(c, i, what);
+            if (way == WAY_HOST && choice->target[what] == MOVE_TO_HOST) {
+                host_bytes += bytes;
+            } else if (way == WAY_DEVICES && choice->target[what] == MOVE_TO_DEVICES) {
+                seconds +=
+                    mpress_stripes_s(c, choices, stage, choice->stripes[what], choice->stripe_count[what], bytes);
+            }
         }
     }
     return host_bytes > 0 ? seconds + mpress_host_s(c, choices, stage, host_bytes, true) : seconds;
+}
+
+/* Of one tensor, how many a lender must hold at once. */
+static uint32_t instances_of(const struct mpress_case *c, const struct mpress_choices *choices,
+                             const struct mpress_view *view, uint32_t position, enum tensor_move_what what)
+{
+    return what == MOVE_ACTIVATION  ? mpress_away_most(c, choices, view, position, WAY_DEVICES)
+           : what == MOVE_OPTIMIZER ? 1
+                                    : c->versions[c->layers[position].stage];
 }
 
 static bool rate_swap(const struct mpress_case *c, const struct mpress_choices *choices, const struct mpress_view *view,
@@ -223,15 +256,16 @@ static bool rate_swap(const struct mpress_case *c, const struct mpress_choices *
 {
     const struct mpress_layer *layer = &c->layers[pick->position];
     enum mpress_way way = pick->target == MOVE_TO_HOST ? WAY_HOST : WAY_DEVICES;
-    double copy_s;
+    double copy_s, bytes = mpress_tensor_bytes(c, pick->position, pick->what);
+    int64_t peak_ps = view->peak_ps[layer->stage];
     if (way == WAY_DEVICES) {
-        uint32_t instances = mpress_away_most(c, choices, view, pick->position, way);
-        if (instances == 0 || !stripe(c, choices, spare_bytes, layer->stage, layer->saved_bytes, instances, pick)) {
+        uint32_t instances = instances_of(c, choices, view, pick->position, pick->what);
+        if (instances == 0 || !stripe(c, choices, spare_bytes, layer->stage, bytes, instances, pick)) {
             return false;
         }
-        copy_s = mpress_stripes_s(c, choices, layer->stage, pick->stripes, pick->stripe_count, layer->saved_bytes);
+        copy_s = mpress_stripes_s(c, choices, layer->stage, pick->stripes, pick->stripe_count, bytes);
     } else {
-        copy_s = mpress_host_s(c, choices, layer->stage, layer->saved_bytes, true);
+        copy_s = mpress_host_s(c, choices, layer->stage, bytes, true);
     }
     if (!isfinite(copy_s)) {
         return false;
@@ -239,7 +273,8 @@ static bool rate_swap(const struct mpress_case *c, const struct mpress_choices *
     double before = cycle_copies_s(c, choices, layer->stage, way);
     pick->cost_s = c->micro_batches * (fmax(0, before + copy_s - c->cycle_s) - fmax(0, before - c->cycle_s));
     pick->freed_bytes =
-        layer->saved_bytes * mpress_away_at(c, choices, view, pick->position, way, view->peak_ps[layer->stage]);
+        bytes * (pick->what == MOVE_VERSION ? mpress_versions_away(c, choices, view, pick->position, way, peak_ps)
+                                            : mpress_away_at(c, choices, view, pick->position, way, peak_ps));
     return pick->freed_bytes > 0;
 }
 
@@ -291,13 +326,13 @@ void mpress_take(const struct mpress_case *c, struct mpress_choices *choices, co
     const struct mpress_layer *layer = &c->layers[pick->position];
     struct mpress_choice *choice = &choices->of[pick->position];
     uint32_t stage = layer->stage;
+    double bytes = mpress_tensor_bytes(c, pick->position, pick->what);
     choice->target[pick->what] = (uint8_t)pick->target;
     choice->stripe_count[pick->what] = pick->stripe_count;
     memcpy(choice->stripes[pick->what], pick->stripes, sizeof pick->stripes);
     if (pick->target == MOVE_TO_DEVICES) {
-        bool activation = pick->what == MOVE_ACTIVATION;
-        uint32_t instances = activation ? mpress_away_most(c, choices, view, pick->position, WAY_DEVICES) : 1;
-        double bytes = activation ? layer->saved_bytes : layer->state_bytes, shares = 0;
+        uint32_t instances = instances_of(c, choices, view, pick->position, pick->what);
+        double shares = 0;
         for (uint32_t i = 0; i < pick->stripe_count; i++) {
             shares += pick->stripes[i].share;
         }
@@ -311,11 +346,16 @@ void mpress_take(const struct mpress_case *c, struct mpress_choices *choices, co
     }
     enum mpress_way way = pick->target == MOVE_TO_HOST ? WAY_HOST : WAY_DEVICES;
     bool host = way == WAY_HOST;
-    double out = host ? mpress_host_s(c, choices, stage, layer->saved_bytes, true)
-                      : mpress_stripes_s(c, choices, stage, pick->stripes, pick->stripe_count, layer->saved_bytes);
-    double in = host ? mpress_host_s(c, choices, stage, layer->saved_bytes, false) : out;
+    double out = host ? mpress_host_s(c, choices, stage, bytes, true)
+                      : mpress_stripes_s(c, choices, stage, pick->stripes, pick->stripe_count, bytes);
+    double in = host ? mpress_host_s(c, choices, stage, bytes, false) : out;
     double all = cycle_copies_s(c, choices, stage, way);
     int64_t lag = passes_of(c, stage, out, all), lead = passes_of(c, stage, in, all);
-    choices->lag[stage][way] = lag > choices->lag[stage][way] ? lag : choices->lag[stage][way];
+    if (pick->what == MOVE_ACTIVATION) { /* a version is gone before the update */
+        choices->lag[stage][way] = lag > choices->lag[stage][way] ? lag : choices->lag[stage][way];
+    } else { /* one comes for every backward: what queues up for more than a micro-batch's passes queues up whatever the lead is */
+        int64_t cycle = 2 * (int64_t)layers_of(c, stage);
+        lead = lead < cycle ? lead : cycle;
+    }
     choices->lead[stage][way] = lead > choices->lead[stage][way] ? lead : choices->lead[stage][way];
 }

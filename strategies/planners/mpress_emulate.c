@@ -7,6 +7,7 @@
 #include "sim/ir/timeline.h"
 #include "sim/plan/plan_order.h"
 #include "strategies/planners/mpress_internal.h"
+#include "strategies/policies/mpress_versions.h"
 
 static enum status no_memory(struct error *error)
 {
@@ -40,6 +41,15 @@ void mpress_view_assign(const struct mpress_case *c, struct mpress_view *to, con
 bool mpress_fits(const struct mpress_view *view)
 {
     return view->result.verdict == ORACLE_RAN && !(view->over_bytes > 0);
+}
+
+void mpress_set_budget(struct mpress_case *c, double budget_bytes)
+{
+    c->budget_bytes = budget_bytes;
+    c->unsaved.over_bytes = 0; /* nothing lies on the host */
+    for (uint32_t s = 0; s < c->stages; s++) {
+        c->unsaved.over_bytes += fmax(0, c->unsaved.peak_bytes[s] - budget_bytes);
+    }
 }
 
 bool mpress_better(const struct mpress_view *a, const struct mpress_view *b)
@@ -124,7 +134,9 @@ static enum status emulate(struct mpress_case *c, const struct mpress_choices *c
     software.allocator = ALLOCATOR_EXACT;
     c->emulations++;
     TRY(mpress_choices_plan(c, choices, &e->plan, &e->arena, error));
-    return oracle_simulate(c->scenario, &software, &e->plan, watch, &e->schedule, &e->timeline, error);
+    enum status status = oracle_simulate(c->scenario, &software, &e->plan, watch, &e->schedule, &e->timeline, error);
+    c->ops += e->schedule.op_count;
+    return status;
 }
 
 static void read_view(const struct mpress_case *c, const struct emulation *e, struct mpress_view *view)
@@ -224,6 +236,21 @@ enum status mpress_emulate_against(struct mpress_case *c, const struct mpress_ch
 
 /* ---- profile ---- */
 
+static enum status find_versions(struct mpress_case *c, struct error *error)
+{
+    const struct pipeline_order *order = plan_order(&c->base, NULL);
+    const struct order_request request = plan_order_request(&c->base);
+    c->versions = arena_array(c->arena, uint32_t, c->stages);
+    if (c->versions == NULL) {
+        return no_memory(error);
+    }
+    for (uint32_t s = 0; s < c->stages; s++) {
+        bool may = (c->allowed & MPRESS_VERSIONS) != 0;
+        c->versions[s] = may ? mpress_versions_moving(order, &request, s) : 0;
+    }
+    return STATUS_OK;
+}
+
 /* Positions of each stage in the order of its rank's layers. */
 static void find_stages(const struct mpress_case *c)
 {
@@ -294,14 +321,15 @@ static void read_states(const struct mpress_case *c, const struct schedule *s)
                 position++;
             }
             CHECK(position < c->positions);
-            c->layers[position].state_bytes = (double)buffer->bytes;
-            c->layers[position++].parameters =
-                (double)buffer->bytes / (software->master_bytes + software->moments_bytes);
+            struct mpress_layer *layer = &c->layers[position++];
+            layer->state_bytes = (double)buffer->bytes;
+            layer->parameters = (double)buffer->bytes / (software->master_bytes + software->moments_bytes);
+            layer->weight_bytes = ceil(layer->parameters * software->weight_bytes);
         }
     }
 }
 
-/* What lives all the time, and is neither state nor activation. */
+/* What lives all the time, and is neither state nor activation nor a version that can leave. */
 static enum status read_floor(struct mpress_case *c, const struct schedule *s, struct error *error)
 {
     c->floor_bytes = arena_array(c->arena, double, c->stages);
@@ -316,16 +344,25 @@ static enum status read_floor(struct mpress_case *c, const struct schedule *s, s
             c->floor_bytes[space->location] += (double)buffer->bytes * buffer->copies;
         }
     }
+    for (uint32_t i = 0; i < c->positions; i++) {
+        const struct mpress_layer *layer = &c->layers[i];
+        c->floor_bytes[layer->stage] -= layer->weight_bytes * c->versions[layer->stage];
+    }
     return STATUS_OK;
 }
 
-uint32_t mpress_hopeless_stage(const struct mpress_case *c)
+uint32_t mpress_hopeless_stage(const struct mpress_case *c, bool versions_stay)
 {
-    uint32_t stage = 0;
-    while (stage < c->stages && c->floor_bytes[stage] <= c->budget_bytes) {
-        stage++;
+    for (uint32_t stage = 0; stage < c->stages; stage++) {
+        double bytes = c->floor_bytes[stage];
+        for (uint32_t i = 0; i < c->positions && versions_stay; i++) {
+            bytes += c->layers[i].stage == stage ? c->layers[i].weight_bytes * c->versions[stage] : 0;
+        }
+        if (bytes > c->budget_bytes) {
+            return stage;
+        }
     }
-    return stage;
+    return c->stages;
 }
 
 static enum status find_passes(struct mpress_case *c, const struct schedule *s, const struct timeline *timeline,
@@ -426,6 +463,7 @@ enum status mpress_profile(struct mpress_case *c, struct error *error)
         all.of[i].target[MOVE_ACTIVATION] = MOVE_TO_RECOMPUTE;
     }
     find_stages(c);
+    TRY(find_versions(c, error));
     TRY(find_links(c, error));
     TRY(profile_once(c, &nothing, false, error));
     return profile_once(c, &all, true, error);

@@ -8,6 +8,7 @@
  *     mpress_words.c     when, over which links, why
  *     mpress_crew.c      threads that have nothing to do
  *     mpress_attempts.c  starts, refinements, mapping
+ *     mpress_smallest.c  the smallest budget that would do
  *     mpress_answer.c    the answer
  *     mpress_plan.c      the planner */
 #ifndef MEMWALL_STRATEGIES_PLANNERS_MPRESS_INTERNAL_H
@@ -19,8 +20,15 @@
 #include "strategies/planners/mpress_mapping.h"
 #include "strategies/planners/planner.h"
 
-/* Mechanisms that a search may use, as a mask. Activations: RECOMPUTE, HOST. States in host memory: STATES visit their device for the update, with CPU the host's cores update them. DEVICES: both. */
-enum { MPRESS_RECOMPUTE = 1, MPRESS_HOST = 2, MPRESS_STATES = 4, MPRESS_CPU = 8, MPRESS_DEVICES = 16 };
+/* Mechanisms that a search may use, as a mask. Activations: RECOMPUTE, HOST. Older weight versions: VERSIONS with HOST or DEVICES. States in host memory: STATES visit their device for the update, with CPU the host's cores update them. DEVICES: all of them. */
+enum {
+    MPRESS_RECOMPUTE = 1,
+    MPRESS_HOST = 2,
+    MPRESS_STATES = 4,
+    MPRESS_CPU = 8,
+    MPRESS_DEVICES = 16,
+    MPRESS_VERSIONS = 32
+};
 
 struct mpress_crew;
 
@@ -53,7 +61,7 @@ struct mpress_view {
 struct mpress_layer {
     uint32_t stage;
     double saved_bytes, kept_bytes; /* of one micro-batch: saved; saved when recomputed */
-    double recompute_s, state_bytes, parameters;
+    double recompute_s, state_bytes, parameters, weight_bytes;
 };
 
 struct mpress_case {
@@ -64,15 +72,18 @@ struct mpress_case {
     uint32_t instances,
         settled; /* micro-batches of all steps of the schedule, and the first of the step that is measured (an asynchronous order fills up before it) */
     uint32_t updates; /* of a step */
+    uint32_t allowed; /* mechanisms */
     double budget_bytes;
     struct mpress_layer *layers; /* [positions] */
     double *pass_s;              /* [stages] mean length of a layer's pass */
     double cycle_s;              /* of a micro-batch on the slowest stage */
-    double *floor_bytes; /* [stages] what no choice moves: weights with their versions, gradients, the runtime's */
-    uint32_t *links;     /* [stages * stages] of devices: direct links; on a switch, those to it */
+    uint32_t *versions;          /* [stages] older ones of the weights that can leave */
+    double *
+        floor_bytes; /* [stages] what no choice moves: weights with versions that cannot leave, gradients, the runtime's */
+    uint32_t *links; /* [stages * stages] of devices: direct links; on a switch, those to it */
     struct mpress_view unsaved;
-    uint64_t emulations;
-    struct arena *arena; /* for what lives as long as the case */
+    uint64_t emulations, ops; /* so far: iterations, and the ops of their schedules together */
+    struct arena *arena;      /* for what lives as long as the case */
 };
 
 /* ---- mpress_choices.c ---- */
@@ -86,6 +97,8 @@ enum status mpress_choices_plan(const struct mpress_case *c, const struct mpress
                                 struct arena *arena, struct error *error);
 bool mpress_is_block(const struct mpress_case *c, uint32_t position); /* a transformer layer */
 bool mpress_stays(const struct mpress_choices *choices, uint32_t position, enum tensor_move_what what);
+/* Of one instance: an activation of a micro-batch, a version. 0: there is nothing to move. */
+double mpress_tensor_bytes(const struct mpress_case *c, uint32_t position, enum tensor_move_what what);
 
 /* ---- mpress_emulate.c ---- */
 enum status mpress_view_new(const struct mpress_case *c, struct mpress_view *view, struct error *error);
@@ -93,17 +106,19 @@ void mpress_view_assign(const struct mpress_case *c, struct mpress_view *to, con
 enum status mpress_emulate(struct mpress_case *c, const struct mpress_choices *choices, struct mpress_view *view,
                            struct error *error);
 bool mpress_fits(const struct mpress_view *view);
+/* From now on the budget is this one; `unsaved` is held to it. */
+void mpress_set_budget(struct mpress_case *c, double budget_bytes);
 /* Fits better, or is faster. */
 bool mpress_better(const struct mpress_view *a, const struct mpress_view *b);
 /* Whether the choices are better than what `best` is of. The iteration ends as soon as they cannot be any more: `view` is theirs only when they are. */
 enum status mpress_emulate_against(struct mpress_case *c, const struct mpress_choices *choices,
                                    const struct mpress_view *best, struct mpress_view *view, bool *better,
                                    struct error *error);
-/* Fills layers, pass_s, cycle_s, floor_bytes, links, unsaved from two iterations: nothing saved, and all recomputed. */
+/* Fills layers, pass_s, cycle_s, versions, floor_bytes, links, unsaved from two iterations: nothing saved, and all recomputed. */
 enum status mpress_profile(struct mpress_case *c, struct error *error);
 
-/* A stage whose floor is beyond the budget, so that nothing ever fits; `stages`: there is none. */
-uint32_t mpress_hopeless_stage(const struct mpress_case *c);
+/* A stage whose floor, with older weight versions or without, is beyond the budget, so that nothing ever fits; `stages`: there is none. */
+uint32_t mpress_hopeless_stage(const struct mpress_case *c, bool versions_stay);
 
 /* ---- mpress_costs.c ---- */
 struct mpress_pick {
@@ -125,6 +140,9 @@ uint32_t mpress_away_most(const struct mpress_case *c, const struct mpress_choic
                           const struct mpress_view *view, uint32_t position, enum mpress_way way);
 uint32_t mpress_away_at(const struct mpress_case *c, const struct mpress_choices *choices,
                         const struct mpress_view *view, uint32_t position, enum mpress_way way, int64_t at_ps);
+/* How many older versions of a layer's weights are not on its device at an instant, if they move. */
+uint32_t mpress_versions_away(const struct mpress_case *c, const struct mpress_choices *choices,
+                              const struct mpress_view *view, uint32_t position, enum mpress_way way, int64_t at_ps);
 /* Fills freed, cost and stripes of a pick whose position, what and target are set. `spare_bytes` [stages]: what devices can lend. False: it frees nothing or has no way. */
 bool mpress_rate(const struct mpress_case *c, const struct mpress_choices *choices, const struct mpress_view *view,
                  const double *spare_bytes, struct mpress_pick *pick);
@@ -140,7 +158,7 @@ enum status mpress_pick_until_fits(struct mpress_case *c, struct mpress_choices 
 bool mpress_cheapest(const struct mpress_case *c, const struct mpress_choices *choices, const struct mpress_view *view,
                      const double *spare_bytes, uint32_t stage, uint32_t mechanisms, struct mpress_pick *best);
 
-/* ---- mpress_refine.c: at most `emulations` changes are tried; `choices` and `view` become those of the best, the same whatever the crew lends; none is tried once it stops ---- */
+/* ---- mpress_refine.c: at most `emulations` changes are tried, fewer where schedules are long; `choices` and `view` become those of the best, the same whatever the crew lends; none is tried once it stops ---- */
 enum status mpress_refine(struct mpress_case *c, struct mpress_choices *choices, struct mpress_view *view,
                           uint32_t mechanisms, uint32_t emulations, struct mpress_crew *crew, struct error *error);
 

@@ -32,19 +32,19 @@ static bool next_block(const struct mpress_case *c, const struct mpress_choices 
     return found;
 }
 
-/* The largest that stay. */
-static bool next_states(const struct mpress_case *c, const struct mpress_choices *choices, uint32_t stage,
-                        uint32_t *position)
+/* States or versions: the largest that stay. */
+static bool next_largest(const struct mpress_case *c, const struct mpress_choices *choices, uint32_t stage,
+                         enum tensor_move_what what, uint32_t *position)
 {
-    bool found = false;
+    double most = 0;
     for (uint32_t i = 0; i < c->positions; i++) {
-        if (c->layers[i].stage == stage && mpress_stays(choices, i, MOVE_OPTIMIZER) && c->layers[i].state_bytes > 0 &&
-            (!found || c->layers[i].state_bytes > c->layers[*position].state_bytes)) {
-            found = true;
+        double bytes = mpress_tensor_bytes(c, i, what);
+        if (c->layers[i].stage == stage && mpress_stays(choices, i, what) && bytes > most) {
+            most = bytes;
             *position = i;
         }
     }
-    return found;
+    return most > 0;
 }
 
 static bool is_cheaper(const struct mpress_pick *a, const struct mpress_pick *b)
@@ -61,16 +61,21 @@ bool mpress_cheapest(const struct mpress_case *c, const struct mpress_choices *c
         enum tensor_move_target target;
         uint32_t mechanism;
     } kinds[] = {
-        { MOVE_OPTIMIZER, MOVE_TO_HOST, MPRESS_STATES },      { MOVE_OPTIMIZER, MOVE_TO_CPU, MPRESS_CPU },
-        { MOVE_OPTIMIZER, MOVE_TO_DEVICES, MPRESS_DEVICES },  { MOVE_ACTIVATION, MOVE_TO_HOST, MPRESS_HOST },
-        { MOVE_ACTIVATION, MOVE_TO_DEVICES, MPRESS_DEVICES }, { MOVE_ACTIVATION, MOVE_TO_RECOMPUTE, MPRESS_RECOMPUTE },
+        { MOVE_OPTIMIZER, MOVE_TO_HOST, MPRESS_STATES },
+        { MOVE_OPTIMIZER, MOVE_TO_CPU, MPRESS_CPU },
+        { MOVE_OPTIMIZER, MOVE_TO_DEVICES, MPRESS_DEVICES },
+        { MOVE_ACTIVATION, MOVE_TO_HOST, MPRESS_HOST },
+        { MOVE_ACTIVATION, MOVE_TO_DEVICES, MPRESS_DEVICES },
+        { MOVE_ACTIVATION, MOVE_TO_RECOMPUTE, MPRESS_RECOMPUTE },
+        { MOVE_VERSION, MOVE_TO_HOST, MPRESS_VERSIONS | MPRESS_HOST },
+        { MOVE_VERSION, MOVE_TO_DEVICES, MPRESS_VERSIONS | MPRESS_DEVICES },
     };
     bool found = false;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         struct mpress_pick pick = { .what = kinds[k].what, .target = kinds[k].target };
-        if ((mechanisms & kinds[k].mechanism) == 0 ||
-            !(pick.what == MOVE_OPTIMIZER ? next_states(c, choices, stage, &pick.position)
-                                          : next_block(c, choices, stage, pick.target, &pick.position))) {
+        if ((mechanisms & kinds[k].mechanism) != kinds[k].mechanism ||
+            !(pick.what == MOVE_ACTIVATION ? next_block(c, choices, stage, pick.target, &pick.position)
+                                           : next_largest(c, choices, stage, pick.what, &pick.position))) {
             continue;
         }
         if (mpress_rate(c, choices, view, spare_bytes, &pick) && (!found || is_cheaper(&pick, best))) {
@@ -106,7 +111,8 @@ enum status mpress_pick_until_fits(struct mpress_case *c, struct mpress_choices 
             double over = view->peak_bytes[s] - c->budget_bytes;
             struct mpress_pick pick;
             bool more = over > 0 && mpress_cheapest(c, choices, view, spare, s, mechanisms, &pick);
-            picked = picked || more || (over > 0 && hurry(choices, s));
+            bool hurried = over > 0 && !more && hurry(choices, s);
+            picked = picked || more || hurried;
             while (more) {
                 mpress_take(c, choices, view, spare, &pick);
                 over -= pick.freed_bytes;

@@ -3,10 +3,13 @@
  *
  * 1. Profile: one iteration with everything resident gives peaks, idle intervals and bytes; one with everything recomputed the cost of that. Lengths are those of the settled step, which of an
  *    asynchronous order comes after those that fill the pipeline; peaks and idle intervals are of all, weight versions included.
- *    Where weights, their versions and gradients alone are more than a device may hold, no search begins: all that moves leaves once, which tells the budget that would do.
+ *    Where weights, gradients and versions that cannot leave are alone more than a device may hold, no search begins: all that moves leaves once, which tells the budget that would do.
  * 2. Starts: for each set of mechanisms, picks until it fits (mpress_picks.c), then refinement within the set (mpress_refine.c).
  * 3. Device mapping (mpress_mapping.h) for what the best start leaves over and to spare.
  * 4. Refinement with device-to-device swap, on the mapping and without it. The fastest that fits wins; as the starts with fewer mechanisms are among the candidates, none of them is faster.
+ *
+ * Of several budgets the smallest comes first, and its plan is a candidate of the next: a larger budget of the same request is never slower. Two requests with one budget each may be, by what a local search
+ * misses.
  *
  * Starts run side by side; each has its own count of emulations, so answers do not depend on the number of threads. */
 #include <inttypes.h>
@@ -14,6 +17,7 @@
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/base/units.h"
 #include "sim/plan/plan_order.h"
 #include "strategies/planners/mpress_attempts.h"
 #include "strategies/planners/planners.h"
@@ -22,10 +26,10 @@ enum { P_ALLOW };
 enum { ALLOW_ALL, ALLOW_RECOMPUTE, ALLOW_HOST, ALLOW_RECOMPUTE_HOST };
 static const char *const ALLOWED[] = { "all", "recompute", "host", "recompute+host", NULL };
 static const uint32_t MECHANISMS[] = {
-    [ALLOW_ALL] = MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU | MPRESS_DEVICES,
+    [ALLOW_ALL] = MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU | MPRESS_VERSIONS | MPRESS_DEVICES,
     [ALLOW_RECOMPUTE] = MPRESS_RECOMPUTE,
-    [ALLOW_HOST] = MPRESS_HOST | MPRESS_STATES | MPRESS_CPU,
-    [ALLOW_RECOMPUTE_HOST] = MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU,
+    [ALLOW_HOST] = MPRESS_HOST | MPRESS_STATES | MPRESS_CPU | MPRESS_VERSIONS,
+    [ALLOW_RECOMPUTE_HOST] = MPRESS_RECOMPUTE | MPRESS_HOST | MPRESS_STATES | MPRESS_CPU | MPRESS_VERSIONS,
 };
 static const struct parameter PARAMETERS[] = {
     [P_ALLOW] = { .name = "allow",
@@ -107,43 +111,72 @@ static void size_case(struct mpress_case *c)
     c->updates = order->asynchronous && !order->accumulates ? c->micro_batches : 1;
 }
 
-static enum status answer_budget(struct mpress_search *search, struct planner_result *result, struct error *error)
+/* Attempts at the budget of a result; of the best, `kept` is made where it fits. */
+static enum status answer_budget(struct mpress_search *search, struct planner_result *result, struct mpress_kept *kept,
+                                 struct error *error)
 {
     if (search->answer->interrupted) {
         return planner_reason_stopped(search->answer, result, error);
     }
-    search->c.budget_bytes = result->budget_bytes;
-    TRY(mpress_profile(&search->c, error));
-    search->answer->simulated += search->c.emulations;
+    mpress_set_budget(&search->c, result->budget_bytes);
     if (mpress_fits(&search->c.unsaved)) {
         TRY(mpress_run_resident(search, error));
-    } else if (mpress_hopeless_stage(&search->c) < search->c.stages) {
-        TRY(mpress_run_hopeless(search, error));
+    } else if (mpress_hopeless_stage(&search->c, false) < search->c.stages) {
+        TRY(mpress_run_all_away(search, error));
     } else {
         TRY(mpress_run_attempts(search, error));
     }
-    return mpress_fill_result(search, result, error);
+    TRY(mpress_fill_result(search, result, error));
+    if (result->found) {
+        const struct mpress_attempt *best = mpress_best_attempt(search, CLASS_COUNT);
+        snprintf(kept->name, sizeof kept->name, "what was found for %.6g GiB", result->budget_bytes / GIB);
+        mpress_choices_assign(&search->c, &kept->choices, &best->choices);
+        mpress_view_assign(&search->c, &kept->view, &best->view);
+        kept->any = true;
+    }
+    return STATUS_OK;
+}
+
+/* The result with the smallest budget of those beyond `bytes` (of equal ones the first); NULL: there is none. */
+static struct planner_result *next_budget(const struct planner_answer *answer, const struct planner_result *last)
+{
+    struct planner_result *next = NULL;
+    for (uint32_t i = 0; i < answer->result_count; i++) {
+        struct planner_result *result = &answer->results[i];
+        bool later = last == NULL || result->budget_bytes > last->budget_bytes ||
+                     (!(result->budget_bytes < last->budget_bytes) && result > last);
+        if (later && (next == NULL || result->budget_bytes < next->budget_bytes)) {
+            next = result;
+        }
+    }
+    return next;
 }
 
 static enum status search(const struct planner_request *request, struct planner_answer *answer, struct error *error)
 {
+    struct mpress_search search = { .request = request, .answer = answer };
+    struct mpress_kept *kept = arena_array(&answer->arena, struct mpress_kept, 1); /* attempts borrow its name */
     TRY(check(request->scenario, error));
+    if (kept == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
+    }
     answer->cost_model = "one emulated iteration: peaks, idle intervals, bytes; every choice is simulated with its "
                          "contention (our rules after MPress's ideas)";
+    search.c = (struct mpress_case){ .scenario = request->scenario,
+                                     .allowed = MECHANISMS[(int)request->parameters.value[P_ALLOW]],
+                                     .arena = &answer->arena };
+    TRY(make_base(&search, error));
+    size_case(&search.c);
+    TRY(mpress_profile(&search.c, error));
+    answer->simulated += search.c.emulations;
+    TRY(mpress_choices_new(&search.c, &kept->choices, &answer->arena, error));
+    TRY(mpress_view_new(&search.c, &kept->view, error));
     enum status status = STATUS_OK;
-    for (uint32_t i = 0; i < request->budget_count && status == STATUS_OK; i++) {
-        struct mpress_search search = { .request = request,
-                                        .answer = answer,
-                                        .allowed = MECHANISMS[(int)request->parameters.value[P_ALLOW]] };
-        search.c = (struct mpress_case){ .scenario = request->scenario, .arena = &answer->arena };
-        status = make_base(&search, error);
-        if (status == STATUS_OK) {
-            size_case(&search.c);
-            status = answer_budget(&search, &answer->results[i], error);
-        }
-        for (uint32_t k = 0; k < search.count; k++) {
-            arena_free(&search.attempts[k].arena);
-        }
+    for (struct planner_result *result = next_budget(answer, NULL); result != NULL && status == STATUS_OK;
+         result = next_budget(answer, result)) {
+        search.tighter = kept->any ? kept : NULL;
+        status = answer_budget(&search, result, kept, error);
+        mpress_attempts_free(&search);
     }
     return status;
 }

@@ -8,10 +8,12 @@ enum change {
     CHANGE_HALF_TO_DEVICES,
     CHANGE_ONE_TO_DEVICES,
     CHANGE_STATES_TO_DEVICES,
+    CHANGE_VERSIONS_TO_DEVICES,
     CHANGE_KEEP_RECOMPUTED, /* one stays again */
     CHANGE_KEEP_SWAPPED,
     CHANGE_KEEP_LENT,
     CHANGE_KEEP_STATES,
+    CHANGE_KEEP_VERSIONS,
     CHANGE_SWAP_RECOMPUTED, /* one is swapped to the host instead */
     CHANGE_RECOMPUTE_SWAPPED,
     CHANGE_MORE_HOST_TIME, /* lag and lead */
@@ -22,9 +24,10 @@ enum change {
 };
 
 static const uint32_t NEEDS[CHANGE_COUNT] = {
-    [CHANGE_ALL_TO_DEVICES] = MPRESS_DEVICES, [CHANGE_HALF_TO_DEVICES] = MPRESS_DEVICES,
-    [CHANGE_ONE_TO_DEVICES] = MPRESS_DEVICES, [CHANGE_STATES_TO_DEVICES] = MPRESS_DEVICES,
-    [CHANGE_SWAP_RECOMPUTED] = MPRESS_HOST,   [CHANGE_RECOMPUTE_SWAPPED] = MPRESS_RECOMPUTE,
+    [CHANGE_ALL_TO_DEVICES] = MPRESS_DEVICES,      [CHANGE_HALF_TO_DEVICES] = MPRESS_DEVICES,
+    [CHANGE_ONE_TO_DEVICES] = MPRESS_DEVICES,      [CHANGE_STATES_TO_DEVICES] = MPRESS_DEVICES,
+    [CHANGE_VERSIONS_TO_DEVICES] = MPRESS_DEVICES, [CHANGE_SWAP_RECOMPUTED] = MPRESS_HOST,
+    [CHANGE_RECOMPUTE_SWAPPED] = MPRESS_RECOMPUTE,
 };
 
 /* The last position of a stage whose tensor goes to `target`, or 0: the embedding's activation never moves, its states are looked for by themselves. */
@@ -83,6 +86,9 @@ static bool to_devices(const struct mpress_case *c, struct mpress_choices *choic
         uint32_t done = convert(c, choices, view, spare, stage, MOVE_OPTIMIZER, MOVE_TO_HOST, c->positions);
         return done + convert(c, choices, view, spare, stage, MOVE_OPTIMIZER, MOVE_TO_CPU, c->positions) > 0;
     }
+    if (change == CHANGE_VERSIONS_TO_DEVICES) {
+        return convert(c, choices, view, spare, stage, MOVE_VERSION, MOVE_TO_HOST, c->positions) > 0;
+    }
     uint32_t recomputed = count_in(c, choices, stage, MOVE_ACTIVATION, MOVE_TO_RECOMPUTE);
     uint32_t swapped = count_in(c, choices, stage, MOVE_ACTIVATION, MOVE_TO_HOST);
     uint32_t most = change == CHANGE_ALL_TO_DEVICES    ? recomputed + swapped
@@ -127,12 +133,15 @@ static bool has_room(const struct mpress_case *c, const struct mpress_choices *c
     if (!find_last(c, choices, stage, what, target, &position)) {
         return false;
     }
-    double bytes = c->layers[position].state_bytes;
+    double bytes = mpress_tensor_bytes(c, position, what);
+    enum mpress_way way = target == MOVE_TO_HOST ? WAY_HOST : WAY_DEVICES;
+    int64_t peak_ps = view->peak_ps[stage];
     if (what == MOVE_ACTIVATION && target == MOVE_TO_RECOMPUTE) {
         bytes = c->layers[position].saved_bytes - c->layers[position].kept_bytes;
     } else if (what == MOVE_ACTIVATION) {
-        enum mpress_way way = target == MOVE_TO_HOST ? WAY_HOST : WAY_DEVICES;
-        bytes = c->layers[position].saved_bytes * mpress_away_at(c, choices, view, position, way, view->peak_ps[stage]);
+        bytes *= mpress_away_at(c, choices, view, position, way, peak_ps);
+    } else if (what == MOVE_VERSION) {
+        bytes *= mpress_versions_away(c, choices, view, position, way, peak_ps);
     }
     return view->peak_bytes[stage] + bytes <= c->budget_bytes;
 }
@@ -144,13 +153,14 @@ static bool keep_activation(const struct mpress_case *c, struct mpress_choices *
            retarget(c, choices, stage, MOVE_ACTIVATION, target, MOVE_TARGET_COUNT);
 }
 
-static bool keep_states(const struct mpress_case *c, struct mpress_choices *choices, const struct mpress_view *view,
-                        uint32_t stage)
+/* States or versions. */
+static bool keep_any(const struct mpress_case *c, struct mpress_choices *choices, const struct mpress_view *view,
+                     uint32_t stage, enum tensor_move_what what)
 {
     static const uint8_t targets[] = { MOVE_TO_CPU, MOVE_TO_HOST, MOVE_TO_DEVICES };
     for (size_t i = 0; i < sizeof targets; i++) {
-        if (has_room(c, choices, view, stage, MOVE_OPTIMIZER, targets[i])) {
-            return retarget(c, choices, stage, MOVE_OPTIMIZER, targets[i], MOVE_TARGET_COUNT);
+        if (has_room(c, choices, view, stage, what, targets[i])) {
+            return retarget(c, choices, stage, what, targets[i], MOVE_TARGET_COUNT);
         }
     }
     return false;
@@ -161,8 +171,9 @@ static bool scale_time(const struct mpress_case *c, struct mpress_choices *choic
 {
     uint8_t target = way == WAY_HOST ? MOVE_TO_HOST : MOVE_TO_DEVICES;
     int64_t *lag = &choices->lag[stage][way], *lead = &choices->lead[stage][way];
-    if (count_in(c, choices, stage, MOVE_ACTIVATION, target) == 0 || (more && *lag + *lead > MOVE_PASSES_MAX / 2) ||
-        (!more && *lag + *lead == 2)) {
+    bool any = count_in(c, choices, stage, MOVE_ACTIVATION, target) > 0 ||
+               count_in(c, choices, stage, MOVE_VERSION, target) > 0;
+    if (!any || (more && *lag + *lead > MOVE_PASSES_MAX / 2) || (!more && *lag + *lead == 2)) {
         return false;
     }
     *lag = more ? 2 * *lag : (*lag + 1) / 2;
@@ -178,11 +189,13 @@ static bool apply(const struct mpress_case *c, struct mpress_choices *choices, c
     case CHANGE_ALL_TO_DEVICES:
     case CHANGE_HALF_TO_DEVICES:
     case CHANGE_ONE_TO_DEVICES:
-    case CHANGE_STATES_TO_DEVICES: return to_devices(c, choices, view, stage, change);
+    case CHANGE_STATES_TO_DEVICES:
+    case CHANGE_VERSIONS_TO_DEVICES: return to_devices(c, choices, view, stage, change);
     case CHANGE_KEEP_RECOMPUTED: return keep_activation(c, choices, view, stage, MOVE_TO_RECOMPUTE);
     case CHANGE_KEEP_SWAPPED: return keep_activation(c, choices, view, stage, MOVE_TO_HOST);
     case CHANGE_KEEP_LENT: return keep_activation(c, choices, view, stage, MOVE_TO_DEVICES);
-    case CHANGE_KEEP_STATES: return keep_states(c, choices, view, stage);
+    case CHANGE_KEEP_STATES: return keep_any(c, choices, view, stage, MOVE_OPTIMIZER);
+    case CHANGE_KEEP_VERSIONS: return keep_any(c, choices, view, stage, MOVE_VERSION);
     case CHANGE_SWAP_RECOMPUTED: return swap_recomputed(c, choices, view, stage);
     case CHANGE_RECOMPUTE_SWAPPED: return retarget(c, choices, stage, MOVE_ACTIVATION, MOVE_TO_HOST, MOVE_TO_RECOMPUTE);
     case CHANGE_MORE_HOST_TIME: return scale_time(c, choices, stage, WAY_HOST, true);
@@ -197,6 +210,8 @@ static bool apply(const struct mpress_case *c, struct mpress_choices *choices, c
 /* ---- the search ---- */
 
 enum { TRIALS_MAX = 16 };
+/* What a try may take on average: with longer schedules (many layers, updates that states visit after each micro-batch) fewer are tried, so that a search takes seconds. */
+enum { OPS_A_TRY = 10000 };
 
 /* A change that is tried, on its own, so that several can be at the same time. */
 struct trial {
@@ -216,6 +231,7 @@ struct refinement {
     struct mpress_choices *choices; /* the best so far */
     struct mpress_view *view;
     uint32_t mechanisms, tries, most;
+    uint64_t ops, ops_most;
     struct hash *known; /* [known_count] of what is best now or was before, or is no better than that */
     uint32_t known_count;
     struct trial trials[TRIALS_MAX];
@@ -223,6 +239,11 @@ struct refinement {
     int change;                         /* the next to try: of a round, all changes of all stages */
     uint32_t stage;
 };
+
+static bool goes_on(const struct refinement *r)
+{
+    return r->tries < r->most && r->ops < r->ops_most;
+}
 
 static bool is_known(const struct refinement *r, const struct hash *hash)
 {
@@ -270,7 +291,7 @@ static enum status gather(struct refinement *r, uint32_t width, struct error *er
         mpress_choices_assign(r->c, &trial->choices, r->choices);
         if (apply(r->c, &trial->choices, r->view, r->stage, (enum change)r->change)) {
             trial->c = *r->c;
-            trial->c.emulations = 0;
+            trial->c.emulations = trial->c.ops = 0;
             trial->change = r->change;
             trial->stage = r->stage;
             trial->hash = mpress_choices_hash(r->c, &trial->choices);
@@ -298,13 +319,14 @@ static void try_one(void *context, uint32_t index)
 static enum status take_first(struct refinement *r, bool *helped, struct error *error)
 {
     *helped = false;
-    for (uint32_t i = 0; i < r->trial_count && !*helped; i++) {
+    for (uint32_t i = 0; i < r->trial_count && !*helped && goes_on(r); i++) {
         const struct trial *trial = &r->trials[i];
         if (trial->status != STATUS_OK) {
             *error = trial->error;
             return trial->status;
         }
         r->tries++;
+        r->ops += trial->c.ops;
         r->known[r->known_count++] = trial->hash;
         r->c->emulations += trial->c.emulations;
         *helped = trial->helps;
@@ -320,10 +342,10 @@ static enum status take_first(struct refinement *r, bool *helped, struct error *
 
 static enum status refine(struct refinement *r, struct mpress_crew *crew, struct error *error)
 {
-    for (bool any = true; any && r->tries < r->most && !atomic_load(&crew->stops);) {
+    for (bool any = true; any && goes_on(r) && !atomic_load(&crew->stops);) {
         any = false;
         begin_round(r);
-        while (r->change < CHANGE_COUNT && r->tries < r->most && !atomic_load(&crew->stops)) {
+        while (r->change < CHANGE_COUNT && goes_on(r) && !atomic_load(&crew->stops)) {
             bool helped;
             uint32_t lent = mpress_crew_borrow(crew, TRIALS_MAX - 1);
             enum status status = gather(r, 1 + lent, error);
@@ -349,9 +371,13 @@ enum status mpress_refine(struct mpress_case *c, struct mpress_choices *choices,
     if (r == NULL || known == NULL) {
         return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
     }
-    *r = (struct refinement){
-        .c = c, .choices = choices, .view = view, .mechanisms = mechanisms, .most = emulations, .known = known
-    };
+    *r = (struct refinement){ .c = c,
+                              .choices = choices,
+                              .view = view,
+                              .mechanisms = mechanisms,
+                              .most = emulations,
+                              .ops_most = (uint64_t)emulations * OPS_A_TRY,
+                              .known = known };
     r->known[r->known_count++] = mpress_choices_hash(c, choices);
     return refine(r, crew, error);
 }

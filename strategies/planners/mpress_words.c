@@ -16,8 +16,7 @@ static enum mpress_way way_of(const struct tensor_move *move)
 
 static double bytes_of(const struct mpress_case *c, const struct tensor_move *move)
 {
-    const struct mpress_layer *layer = &c->layers[move->first];
-    return move->tensor == MOVE_ACTIVATION ? layer->saved_bytes : layer->state_bytes;
+    return mpress_tensor_bytes(c, (uint32_t)move->first, move->tensor);
 }
 
 static double copy_s(const struct mpress_case *c, const struct mpress_choices *choices, const struct tensor_move *move,
@@ -61,6 +60,12 @@ static const char *when(const struct mpress_case *c, const struct mpress_choices
     if (isfinite(idle)) {
         snprintf(text, sizeof text, "idle %.3g ms at least", idle * 1e3);
     }
+    if (move->tensor == MOVE_VERSION) {
+        return arena_printf(arena,
+                            "out after the last forward that takes it and before the update that follows, back from "
+                            "%" PRId64 " passes before each backward that needs it; %s, a copy takes %.3g ms",
+                            move->lead, text, seconds * 1e3);
+    }
     return arena_printf(arena,
                         "out after its forward, gone within %" PRId64 " passes, back from %" PRId64
                         " passes before its backward; %s, a copy takes %.3g ms",
@@ -93,8 +98,14 @@ static const char *why(const struct mpress_case *c, const struct mpress_choices 
                        const struct mpress_view *view, const struct tensor_move *move, struct arena *arena)
 {
     const struct mpress_layer *layer = &c->layers[move->first];
-    char freed[128];
-    if (move->tensor == MOVE_OPTIMIZER) {
+    char freed[160];
+    if (move->tensor == MOVE_VERSION) {
+        uint32_t away = mpress_versions_away(c, choices, view, (uint32_t)move->first, way_of(move),
+                                             c->unsaved.peak_ps[layer->stage]);
+        snprintf(freed, sizeof freed,
+                 "each layer has %u older weight versions of %.3g MiB, of which %u are away at the peak",
+                 c->versions[layer->stage], bytes_of(c, move) / MIB, away);
+    } else if (move->tensor == MOVE_OPTIMIZER) {
         snprintf(freed, sizeof freed, "a layer's states take %.3g GiB all step long", layer->state_bytes / GIB);
     } else if (move->target == MOVE_TO_RECOMPUTE) {
         const struct mpress_layer *last = &c->layers[move->last]; /* a stage's first keeps no input of its own */

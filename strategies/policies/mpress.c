@@ -1,12 +1,36 @@
 /* The policy `mpress`: carries out plan.moves (sim/plan/plan_moves.h). The mechanisms are MPress's (HPCA 2023: recomputation, swap to the host, device-to-device swap in stripes over several
  * links); what is read of them in public is the abstract, so the rules of when and how are ours. `memwall plan --planner mpress` finds the moves.
  *
- * Under asynchronous orders activations move as passes go, in every step of the stream; optimizer states visit for each update; older weight versions stay on the device.
+ * Under asynchronous orders activations move as passes go, in every step of the stream; optimizer states visit for each update; older weight versions leave after the last forward that takes them
+ * and come back for their backwards (mpress_versions.h).
  *
  * One device a stage, or unfolded ranks: then every copy is an op of its own rank, on the links that it takes. ZeRO is not combined with it: MPress is compared with it. */
+#include "sim/plan/plan_order.h"
 #include "strategies/policies/activation_kit.h"
 #include "strategies/policies/mpress_states.h"
+#include "strategies/policies/mpress_versions.h"
 #include "strategies/policies/policies.h"
+
+/* What a rank has beside its activations. */
+struct mpress_rank {
+    struct mpress_states states;
+    struct mpress_versions versions;
+};
+
+static enum status check_versions(const struct lower_request *request, struct error *error)
+{
+    const struct plan *plan = request->plan;
+    const struct order_request order_request = plan_order_request(plan);
+    for (uint32_t i = 0; i < plan->move_count; i++) {
+        if (plan->moves[i].tensor == MOVE_VERSION && mpress_versions_moving(request->order, &order_request, 0) == 0) {
+            return error_at(error, STATUS_UNSUPPORTED, NULL, "$.plan.moves",
+                            "moves[%u] speaks of older weight versions, and pipeline_order \"%s\" has none that could "
+                            "leave: allowed is \"pipedream\" without vertical_sync, with two stages or more",
+                            i, request->order->name);
+        }
+    }
+    return STATUS_OK;
+}
 
 static enum status check(const struct lower_request *request, struct error *error)
 {
@@ -29,10 +53,10 @@ static enum status check(const struct lower_request *request, struct error *erro
                             "fold: false");
         }
     }
-    return STATUS_OK;
+    return check_versions(request, error);
 }
 
-static struct mpress_states *states_of(struct lowering *lowering)
+static struct mpress_rank *own_of(struct lowering *lowering)
 {
     const struct activation_rank *rank = *lower_policy_state(lowering);
     return rank->own;
@@ -99,16 +123,21 @@ static bool move_layer(struct lowering *lowering, struct activation_rank *rank, 
     return mpress_check_stripes(lowering, move);
 }
 
+static bool moves_versions(struct lowering *lowering, const struct lower_layer *layer)
+{
+    return mpress_versions_leave(lowering, layer);
+}
+
 static void begin_rank(struct lowering *lowering)
 {
     struct activation_rank *rank = activation_begin(lowering);
-    struct mpress_states *states = arena_array(lower_arena(lowering), struct mpress_states, 1);
-    if (rank == NULL || states == NULL) {
+    struct mpress_rank *own = arena_array(lower_arena(lowering), struct mpress_rank, 1);
+    if (rank == NULL || own == NULL) {
         lower_fail(lowering, STATUS_NO_MEMORY, "out of memory for a rank");
         return;
     }
-    rank->own = states;
-    if (!mpress_states_begin(lowering, states)) {
+    rank->own = own;
+    if (!mpress_states_begin(lowering, &own->states) || !mpress_versions_begin(lowering, &own->versions, rank)) {
         return;
     }
     for (uint32_t i = 0; i < rank->layer_count; i++) {
@@ -121,28 +150,46 @@ static void begin_rank(struct lowering *lowering)
     activation_ready(lowering, rank);
 }
 
-static void gradient_ready(struct lowering *lowering, const struct lower_layer *layer, uint32_t after_op)
+static void before_pass(struct lowering *lowering, const struct lower_pass *pass)
 {
-    mpress_states_gradient(lowering, states_of(lowering), layer, after_op);
+    const struct activation_rank *rank = *lower_policy_state(lowering);
+    mpress_versions_before_pass(lowering, &own_of(lowering)->versions, rank, pass);
+    activation_before_pass(lowering, pass);
 }
 
+static void after_pass(struct lowering *lowering, const struct lower_pass *pass)
+{
+    const struct activation_rank *rank = *lower_policy_state(lowering);
+    mpress_versions_after_pass(lowering, &own_of(lowering)->versions, rank, pass);
+    activation_after_pass(lowering, pass);
+}
+
+static void gradient_ready(struct lowering *lowering, const struct lower_layer *layer, uint32_t after_op)
+{
+    mpress_states_gradient(lowering, &own_of(lowering)->states, layer, after_op);
+}
+
+/* Nothing writes new weights before the versions that they replace have left. */
 static uint32_t optimizer(struct lowering *lowering, uint32_t after_op)
 {
-    return mpress_states_update(lowering, states_of(lowering), after_op);
+    const struct mpress_rank *own = own_of(lowering);
+    return mpress_states_update(lowering, &own->states, after_op, own->versions.gone);
 }
 
 const struct memory_policy policy_mpress = {
     .abi = MEMORY_POLICY_ABI,
     .name = "mpress",
-    .summary = "carries out plan.moves: activations and optimizer states to the host, to other stages' devices in "
-               "stripes over several links, or computed again (memwall plan --planner mpress finds them)",
+    .summary = "carries out plan.moves: activations, optimizer states and older weight versions to the host, to other "
+               "stages' devices in stripes over several links, or computed again (memwall plan --planner mpress finds "
+               "them)",
     .paper = "the ideas of MPress, HPCA 2023; our rules",
     .check = check,
     .begin_rank = begin_rank,
     .choose_recompute = choose_recompute,
     .place = place,
-    .before_pass = activation_before_pass,
-    .after_pass = activation_after_pass,
+    .moves_versions = moves_versions,
+    .before_pass = before_pass,
+    .after_pass = after_pass,
     .gradient_ready = gradient_ready,
     .optimizer = optimizer,
     .takes_moves = true,

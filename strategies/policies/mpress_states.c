@@ -184,7 +184,8 @@ static uint32_t update_visitors(struct lowering *lowering, const struct mpress_s
     return last;
 }
 
-uint32_t mpress_states_update(struct lowering *lowering, const struct mpress_states *states, uint32_t after_op)
+uint32_t mpress_states_update(struct lowering *lowering, const struct mpress_states *states, uint32_t after_op,
+                              const uint32_t *written_after)
 {
     uint32_t count, moved = 0, up = SCHED_NONE;
     const struct lower_layer *layers = lower_layers(lowering, &count);
@@ -194,8 +195,13 @@ uint32_t mpress_states_update(struct lowering *lowering, const struct mpress_sta
         staying += states->moves[i] == NULL ? layers[i].owned_parameters : 0;
         if (states->moves[i] != NULL && states->moves[i]->target == MOVE_TO_CPU) {
             up = host_adam_update(lowering, &states->adam, &layers[i], after_op);
+            for (int k = 0; up != SCHED_NONE && k < 2; k++) {
+                builder_depends(lower_builder(lowering), written_after[k]);
+            }
         }
     }
+    lower_next_depends(lowering, written_after[0]);
+    lower_next_depends(lowering, written_after[1]);
     if (moved == 0) {
         return lower_device_optimizer(lowering, after_op);
     }

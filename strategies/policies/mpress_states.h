@@ -16,8 +16,10 @@ struct mpress_states {
 bool mpress_states_begin(struct lowering *lowering, struct mpress_states *states);
 void mpress_states_gradient(struct lowering *lowering, struct mpress_states *states, const struct lower_layer *layer,
                             uint32_t after_op);
-/* All updates once `after_op` has ended; under an asynchronous order one of several, and the passes behind it wait for the weights that the host's cores made. Returns the op after which the device's own layers are new. */
-uint32_t mpress_states_update(struct lowering *lowering, const struct mpress_states *states, uint32_t after_op);
+/* All updates once `after_op` has ended; under an asynchronous order one of several, and the passes behind it wait for the weights that the host's cores made. Nothing writes weights on the device before the ops
+ * `written_after` [2] (or SCHED_NONE) have ended. Returns the op after which the device's own layers are new. */
+uint32_t mpress_states_update(struct lowering *lowering, const struct mpress_states *states, uint32_t after_op,
+                              const uint32_t *written_after);
 
 /* Where a plan counts the layer (plan_moves.h). */
 int64_t mpress_position(const struct lowering *lowering, const struct lower_layer *layer);
