@@ -60,12 +60,13 @@ bool pipeline_arguments_agree(const struct pipeline_arguments *a)
                                     : "allowed are deal and cut");
         return false;
     }
-    if (a->virtual_stages != NULL && a->compare == NULL && has_auto(a)) {
-        fprintf(stderr, "memwall pipeline: --virtual: auto gives each device one chunk: leave it out\n");
-        return false;
-    }
     if (a->parameters != NULL && has_auto(a)) {
         fprintf(stderr, "memwall pipeline: --parameters: auto has none: its scheduler takes the times and --limit\n");
+        return false;
+    }
+    if (a->placement != NULL && (!has_auto(a) || a->virtual_stages == NULL)) {
+        fprintf(stderr, "memwall pipeline: --placement says where auto has the chunks of --virtual: %s\n",
+                has_auto(a) ? "give their number too" : "other orders say it themselves");
         return false;
     }
     if (a->limit != NULL && !has_auto(a)) {
@@ -220,17 +221,28 @@ static bool find_order(const char *order, struct bare_pipeline_request *request)
     return request->order != NULL;
 }
 
-static bool read_request(struct pipeline_arguments *a, struct bare_pipeline_request *request)
+/* The chunks asked for. Of several orders that are compared, those that fix them keep their own. */
+static bool take_chunks(struct pipeline_arguments *a, bool automatic, struct bare_pipeline_request *request)
+{
+    bool fixed = a->compare != NULL && !automatic && request->order->virtual_stages != 0;
+    if (a->virtual_stages == NULL) {
+        return true;
+    }
+    if (!take_count("virtual", a->virtual_stages, ORDER_VIRTUAL_STAGES_MAX, &a->chunks)) {
+        return false;
+    }
+    request->order_request.virtual_stages = fixed ? request->order->virtual_stages : a->chunks;
+    return true;
+}
+
+static bool read_request(struct pipeline_arguments *a, struct bare_pipeline_request *request, bool automatic)
 {
     struct order_request *o = &request->order_request;
     o->virtual_stages = request->order->virtual_stages > 0 ? request->order->virtual_stages : 1;
     parameters_defaults(request->order->parameters, request->order->parameter_count, &o->parameters);
     return take_count("stages", a->stages, ORDER_STAGES_MAX, &o->stages) &&
            take_count("microbatches", a->micro_batches, ORDER_MICRO_BATCHES_MAX, &o->micro_batches) &&
-           (a->virtual_stages == NULL ||
-            (a->compare != NULL && request->order->virtual_stages != 0) || /* what an order fixes is not asked */
-            take_count("virtual", a->virtual_stages, ORDER_VIRTUAL_STAGES_MAX, &o->virtual_stages)) &&
-           (a->parameters == NULL || take_parameters(a->parameters, request)) && take_replicas(a, request) &&
+           take_chunks(a, automatic, request) && (a->parameters == NULL || take_parameters(a->parameters, request)) && take_replicas(a, request) &&
            take_time("hop", a->hop, 0, &request->hop) && take_recompute(a, request);
 }
 
@@ -286,14 +298,35 @@ static bool read_file(struct pipeline_arguments *a, struct pipeline_run *run)
            read_times(a, &run->request);
 }
 
-/* One number for each stage. */
-static double *spread(const double *stages, double otherwise, uint32_t count)
+/* Of each virtual stage: its part of what its stage has in all. */
+static double *spread(const struct order_auto_request *request, const double *stages, double otherwise)
+{
+    uint32_t count = request->stages * request->virtual_stages;
+    double *all = calloc(count, sizeof *all);
+    for (uint32_t v = 0; all != NULL && v < count; v++) {
+        all[v] = (stages != NULL ? stages[order_auto_holder(request, v)] : otherwise) / request->virtual_stages;
+    }
+    return all;
+}
+
+static double *spread_limits(const struct pipeline_arguments *a, double otherwise, uint32_t count)
 {
     double *all = calloc(count, sizeof *all);
     for (uint32_t s = 0; all != NULL && s < count; s++) {
-        all[s] = stages != NULL ? stages[s] : otherwise;
+        all[s] = a->stage_times[3] != NULL ? a->stage_times[3][s] : otherwise;
     }
     return all;
+}
+
+static bool take_placement(const struct pipeline_arguments *a, enum auto_placement *placement)
+{
+    struct error error = { 0 };
+    if (a->placement == NULL || order_auto_placement(a->placement, placement)) {
+        return true;
+    }
+    (void)error_at(&error, STATUS_BAD_INPUT, "--placement", NULL, "\"%.64s\" is none of loop, v", a->placement);
+    (void)cli_complain(&error);
+    return false;
 }
 
 /* Let the scheduler make the order from the times. */
@@ -303,30 +336,33 @@ static bool schedule(struct pipeline_arguments *a, struct pipeline_run *run)
     struct error error = { 0 };
     uint32_t p = r->order_request.stages;
     double limit = 0;
-    if (!take_times("limit", a->limit, p, &limit, &a->stage_times[3])) {
+    struct order_auto_request request = { .stages = p,
+                                          .micro_batches = r->order_request.micro_batches,
+                                          .virtual_stages = r->order_request.virtual_stages,
+                                          .recompute_eagerly = r->recompute == BARE_RECOMPUTE_EAGER,
+                                          .hop = r->hop };
+    if (!take_placement(a, &request.placement) || !take_times("limit", a->limit, p, &limit, &a->stage_times[3])) {
         return false;
     }
-    double *forward = spread(r->stage_forward, r->forward, p), *backward = spread(r->stage_backward, r->backward, p),
-           *weight = spread(r->stage_weight, r->weight_gradient, p), *limits = spread(a->stage_times[3], limit, p);
-    for (uint32_t s = 0; forward != NULL && backward != NULL && r->recompute == BARE_RECOMPUTE_LAZY && s < p; s++) {
-        backward[s] +=
-            r->last_stage_keeps && s == p - 1 ? 0 : forward[s]; /* one after the other, as a longer backward */
+    double *forward = spread(&request, r->stage_forward, r->forward),
+           *backward = spread(&request, r->stage_backward, r->backward),
+           *weight = spread(&request, r->stage_weight, r->weight_gradient),
+           *again = spread(&request, r->stage_forward, r->forward), *limits = spread_limits(a, limit, p);
+    for (uint32_t v = 0; again != NULL && r->last_stage_keeps && v < p * request.virtual_stages; v++) {
+        again[v] = order_auto_holder(&request, v) == p - 1 ? 0 : again[v];
     }
-    const struct order_auto_request request = {
-        .stages = p,
-        .micro_batches = r->order_request.micro_batches,
-        .forward = forward,
-        .backward = backward,
-        .weight = a->weight != NULL ? weight : NULL,
-        .hop = r->hop,
-        .limits = a->limit != NULL ? limits : NULL,
-    };
-    enum status status = forward == NULL || backward == NULL || weight == NULL || limits == NULL
+    request.forward = forward;
+    request.backward = backward;
+    request.weight = a->weight != NULL ? weight : NULL;
+    request.recompute = r->recompute != BARE_KEEP ? again : NULL;
+    request.limits = a->limit != NULL ? limits : NULL;
+    enum status status = forward == NULL || backward == NULL || weight == NULL || again == NULL || limits == NULL
                              ? error_set(&error, STATUS_NO_MEMORY, "out of memory")
                              : order_auto(&request, &run->table, &run->scheduled, &error);
     free(forward);
     free(backward);
     free(weight);
+    free(again);
     free(limits);
     if (status != STATUS_OK) {
         cli_complain(&error);
@@ -344,7 +380,7 @@ bool pipeline_read_order(struct pipeline_arguments *a, const char *name, struct 
     if (a->file != NULL) {
         return read_file(a, run);
     }
-    return find_order(automatic ? "1f1b" : name, &run->request) && read_request(a, &run->request) &&
+    return find_order(automatic ? "1f1b" : name, &run->request) && read_request(a, &run->request, automatic) &&
            read_times(a, &run->request) && (!automatic || schedule(a, run));
 }
 

@@ -31,7 +31,11 @@ svg=$(mktemp)
     ! grep -q 'activations kept' "$svg" && echo "ok   recomputed: micro-batches in flight" || { echo "FAIL recomputed: micro-batches in flight"; failures=$((failures + 1)); }
 rm -f "$svg"
 compare pipeline_copies pipeline --compare 1f1b,chimera --stages 2 --microbatches 2
-compare pipeline_bad_virtual pipeline --order auto --stages 2 --microbatches 2 --virtual 2
+compare pipeline_bad_virtual pipeline --compare 1f1b,zb-v --stages 2 --microbatches 2 --virtual 3
+compare pipeline_auto_v pipeline --order auto --stages 2 --microbatches 3 --virtual 2 --placement v --backward 1 --weight-grad 1 --limit 1.5
+compare pipeline_compare_chunks pipeline --compare auto,1f1b,interleaved --stages 2 --microbatches 4 --virtual 2
+compare pipeline_bad_placement pipeline --order auto --stages 2 --microbatches 2 --virtual 2 --placement w
+compare pipeline_placement_alone pipeline --order auto --stages 2 --microbatches 2 --placement v
 compare pipeline_auto_lazy pipeline --order auto --stages 2 --microbatches 3 --recompute lazy --limit 2
 compare pipeline_auto pipeline --order auto --stages 4 --microbatches 8 --forward 1,1,1,2 --backward 1 --weight-grad 1,1,2,1 --limit 5
 compare pipeline_eager pipeline --order 1f1b --stages 3 --microbatches 3 --forward 1,2,1 --recompute eager --keep-last
