@@ -64,6 +64,10 @@ bool pipeline_arguments_agree(const struct pipeline_arguments *a)
         fprintf(stderr, "memwall pipeline: --parameters: auto has none: its scheduler takes the times and --limit\n");
         return false;
     }
+    if (a->keep_last != NULL && a->recompute == NULL) {
+        fprintf(stderr, "memwall pipeline: --keep-last says where nothing is recomputed: give --recompute too\n");
+        return false;
+    }
     if (a->placement != NULL && (!has_auto(a) || a->virtual_stages == NULL)) {
         fprintf(stderr, "memwall pipeline: --placement says where auto has the chunks of --virtual: %s\n",
                 has_auto(a) ? "give their number too" : "other orders say it themselves");
@@ -88,32 +92,37 @@ static bool take_count(const char *flag, const char *text, double maximum, uint3
     return true;
 }
 
-/* A time; the library checks its own range too, this one keeps the message at the flag. */
-static bool take_time(const char *flag, const char *text, double minimum, double *value)
-{
-    return text == NULL || cli_number(flag, text, minimum, BARE_TIME_MAX, value);
-}
+/* A flag that takes one number for all stages, or a comma list of one each. */
+struct stage_flag {
+    const char *name, *what;
+    double minimum, maximum; /* the library checks its own ranges too, these keep the message at the flag */
+};
 
-/* One time for all stages, or a comma list of one each into *stages (malloc'ed). */
-static bool take_times(const char *flag, const char *text, uint32_t stage_count, double *value, double **stages)
+static const struct stage_flag FORWARD = { "forward", "times", 0, BARE_TIME_MAX },
+                               BACKWARD = { "backward", "times", 0, BARE_TIME_MAX },
+                               WEIGHT = { "weight-grad", "times", 0, BARE_TIME_MAX },
+                               LIMIT = { "limit", "limits", 1, BARE_TIME_MAX },
+                               REPLICAS = { "replicas", "numbers", 1, ORDER_STAGES_MAX };
+
+/* Into *value, or a list into *stages (malloc'ed). */
+static bool take_stages(const struct stage_flag *flag, const char *text, uint32_t stage_count, double *value,
+                        double **stages)
 {
     if (text == NULL || strchr(text, ',') == NULL) {
-        return take_time(flag, text, 0, value);
+        return text == NULL || cli_number(flag->name, text, flag->minimum, flag->maximum, value);
     }
     uint32_t count = 0;
-    char *copy = strdup(text), *rest = copy;
+    char *copy = strdup(text), *rest = copy, at[48];
     *stages = calloc(stage_count, sizeof **stages);
     bool good = copy != NULL && *stages != NULL;
     for (char *item; good && (item = strsep(&rest, ",")) != NULL; count++) {
-        good = count >= stage_count || cli_number(flag, item, 0, BARE_TIME_MAX, &(*stages)[count]);
+        (void)snprintf(at, sizeof at, "%s, stage %u", flag->name, count);
+        good = count >= stage_count || cli_number(at, item, flag->minimum, flag->maximum, &(*stages)[count]);
     }
     free(copy);
     if (good && count != stage_count) {
-        fprintf(stderr, "memwall: --%s: %u %s for %u stages: give one for all, or one each\n", flag, count,
-                strcmp(flag, "replicas") == 0 ? "numbers"
-                : strcmp(flag, "limit") == 0  ? "limits"
-                                              : "times",
-                stage_count);
+        fprintf(stderr, "memwall: --%s: %u %s for %u stages: give one for all, or one each\n", flag->name, count,
+                flag->what, stage_count);
         good = false;
     }
     return good;
@@ -126,11 +135,11 @@ static bool read_replicas(struct pipeline_arguments *a, uint32_t stages)
     if (a->replica_counts != NULL) {
         return true;
     }
-    bool good = take_times("replicas", a->replicas, stages, &one, &numbers);
+    bool good = take_stages(&REPLICAS, a->replicas, stages, &one, &numbers);
     a->replica_counts = good ? calloc(stages, sizeof *a->replica_counts) : NULL;
     for (uint32_t s = 0; a->replica_counts != NULL && good && s < stages; s++) {
         double number = numbers != NULL ? numbers[s] : one;
-        good = number >= 1 && number <= ORDER_STAGES_MAX && floor(number) >= number;
+        good = floor(number) >= number;
         if (good) {
             a->replica_counts[s] = (uint32_t)number;
         } else {
@@ -154,6 +163,11 @@ static bool take_replicas(struct pipeline_arguments *a, struct bare_pipeline_req
     }
     *(deals ? &request->order_request.replicas : &request->cut_replicas) = a->replica_counts;
     return true;
+}
+
+static bool take_hop(const struct pipeline_arguments *a, struct bare_pipeline_request *request)
+{
+    return a->hop == NULL || cli_number("hop", a->hop, 0, BARE_TIME_MAX, &request->hop);
 }
 
 static bool take_recompute(const struct pipeline_arguments *a, struct bare_pipeline_request *request)
@@ -243,22 +257,23 @@ static bool read_request(struct pipeline_arguments *a, struct bare_pipeline_requ
     return take_count("stages", a->stages, ORDER_STAGES_MAX, &o->stages) &&
            take_count("microbatches", a->micro_batches, ORDER_MICRO_BATCHES_MAX, &o->micro_batches) &&
            take_chunks(a, automatic, request) && (a->parameters == NULL || take_parameters(a->parameters, request)) && take_replicas(a, request) &&
-           take_time("hop", a->hop, 0, &request->hop) && take_recompute(a, request);
+           take_hop(a, request) && take_recompute(a, request);
 }
 
 /* The times of all orders are the same: lists are read once. */
 static bool read_times(struct pipeline_arguments *a, struct bare_pipeline_request *request)
 {
     const struct {
-        const char *flag, *text;
+        const struct stage_flag *flag;
+        const char *text;
         double *value;
         const double **stages;
-    } times[3] = { { "forward", a->forward, &request->forward, &request->stage_forward },
-                   { "backward", a->backward, &request->backward, &request->stage_backward },
-                   { "weight-grad", a->weight, &request->weight_gradient, &request->stage_weight } };
+    } times[3] = { { &FORWARD, a->forward, &request->forward, &request->stage_forward },
+                   { &BACKWARD, a->backward, &request->backward, &request->stage_backward },
+                   { &WEIGHT, a->weight, &request->weight_gradient, &request->stage_weight } };
     for (int i = 0; i < 3; i++) {
-        if (a->stage_times[i] == NULL && !take_times(times[i].flag, times[i].text, request->order_request.stages,
-                                                     times[i].value, &a->stage_times[i])) {
+        if (a->stage_times[i] == NULL && !take_stages(times[i].flag, times[i].text, request->order_request.stages,
+                                                      times[i].value, &a->stage_times[i])) {
             return false;
         }
         *times[i].stages = a->stage_times[i];
@@ -294,7 +309,7 @@ static bool read_file(struct pipeline_arguments *a, struct pipeline_run *run)
         return false;
     }
     use_table(run, "schedule file");
-    return take_time("hop", a->hop, 0, &run->request.hop) && take_recompute(a, &run->request) &&
+    return take_hop(a, &run->request) && take_recompute(a, &run->request) &&
            read_times(a, &run->request);
 }
 
@@ -341,7 +356,7 @@ static bool schedule(struct pipeline_arguments *a, struct pipeline_run *run)
                                           .virtual_stages = r->order_request.virtual_stages,
                                           .recompute_eagerly = r->recompute == BARE_RECOMPUTE_EAGER,
                                           .hop = r->hop };
-    if (!take_placement(a, &request.placement) || !take_times("limit", a->limit, p, &limit, &a->stage_times[3])) {
+    if (!take_placement(a, &request.placement) || !take_stages(&LIMIT, a->limit, p, &limit, &a->stage_times[3])) {
         return false;
     }
     double *forward = spread(&request, r->stage_forward, r->forward),

@@ -108,12 +108,12 @@ static enum status check_request(const struct order_auto_request *r, struct erro
         uint32_t s = order_auto_holder(r, v);
         TRY(check_time("forward", s, r->forward[v], false, error));
         TRY(check_time("backward", s, r->backward[v], false, error));
-        TRY(check_time("weight gradient", s, r->weight != NULL ? r->weight[v] : 1, false, error));
+        TRY(check_time("weight gradient", s, r->weight != NULL ? r->weight[v] : 0, true, error));
         TRY(check_time("recomputation", s, recompute_of(r, v), true, error));
     }
     for (uint32_t s = 0; s < r->stages; s++) {
         if (r->limits != NULL && !(r->limits[s] >= 1)) {
-            return error_set(error, STATUS_BAD_INPUT, "stage %u may keep %g activations: it needs at least 1", s,
+            return error_set(error, STATUS_BAD_INPUT, "stage %u may keep %.12g activations: it needs at least 1", s,
                              r->limits[s]);
         }
     }

@@ -25,7 +25,7 @@ enum auto_placement {
 struct order_auto_request {
     uint32_t stages, micro_batches, virtual_stages;
     enum auto_placement placement;
-    /* [stages * virtual_stages], of each virtual stage; > 0, any unit. `weight` NULL: `backward` is whole, and activations are freed by it. */
+    /* [stages * virtual_stages], of each virtual stage; > 0 (`weight` >= 0), any unit. `weight` NULL: `backward` is whole, and activations are freed by it. */
     const double *forward, *backward, *weight;
     /* [stages * virtual_stages], >= 0: added to each backward, after its gradient is there, or (eagerly) while the stage waits for it; NULL: nothing is recomputed. */
     const double *recompute;

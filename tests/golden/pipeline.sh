@@ -44,6 +44,10 @@ compare pipeline_bad_recompute pipeline --order 1f1b --stages 3 --microbatches 3
 compare pipeline_bad_auto pipeline --order auto --stages 3 --microbatches 3 --parameters in_flight_max=2
 compare pipeline_bad_limits pipeline --order auto --stages 3 --microbatches 3 --limit 2,1
 compare pipeline_bad_limit pipeline --order 1f1b --stages 3 --microbatches 3 --limit 3
+compare pipeline_bad_limit_of pipeline --order auto --stages 3 --microbatches 3 --limit 2,0.9,1
+compare pipeline_zero_time_of pipeline --order 1f1b --stages 3 --microbatches 3 --backward 2,0,2
+compare pipeline_keep_last_alone pipeline --order 1f1b --stages 3 --microbatches 3 --keep-last
+compare pipeline_auto_eager pipeline --order auto --stages 3 --microbatches 4 --backward 2,3,1 --recompute eager --limit 2 --keep-last
 compare pipeline_file pipeline --schedule-file tests/golden/schedule_mine.txt --forward 1,2
 compare pipeline_file_deadlock pipeline --schedule-file tests/golden/schedule_deadlock.txt
 compare pipeline_file_and_stages pipeline --schedule-file tests/golden/schedule_mine.txt --stages 2
