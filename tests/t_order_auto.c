@@ -7,8 +7,8 @@
 #include "strategies/registry.h"
 #include "tests/test.h"
 
-enum { STAGES = 8, CHUNKS = 4, LISTS = 4 };
-#define CASES 1500U
+enum { STAGES = 16, DRAWN_STAGES = 8, CHUNKS = 4, LISTS = 4 };
+#define CASES 800U
 
 /* A pipeline whose times are whole numbers: a chunk's are whole picoseconds then, and makespans exact. */
 struct drawn {
@@ -25,7 +25,7 @@ struct outcome {
 
 static struct drawn draw(uint64_t *random)
 {
-    struct drawn d = { .stages = 1 + (uint32_t)test_below(random, STAGES),
+    struct drawn d = { .stages = 1 + (uint32_t)test_below(random, DRAWN_STAGES),
                        .chunks = 1 + (uint32_t)test_below(random, CHUNKS),
                        .placement = test_below(random, 2) == 0 ? AUTO_LOOP : AUTO_V,
                        .splits = test_below(random, 3) > 0,
@@ -240,6 +240,27 @@ static void test_own_limits(void)
     }
 }
 
+/* On a V with equal times, memory between v-half's and zb-v's buys a step between theirs. */
+static void test_memory_buys_time(void)
+{
+    for (uint32_t p = 8; p <= 16; p += 4) {
+        struct drawn d = { .stages = p, .micro_batches = 4 * p, .chunks = 2, .placement = AUTO_V, .splits = true };
+        double limits[STAGES];
+        for (uint32_t s = 0; s < p; s++) {
+            d.times[STEP_FORWARD][s] = d.times[STEP_BACKWARD][s] = d.times[STEP_BACKWARD_WEIGHT][s] = 1;
+            limits[s] = 0.75 * p;
+        }
+        struct outcome half = simulate(&d, registry_order("v-half", NULL), NULL),
+                       least = simulate(&d, registry_order("v-min", NULL), NULL),
+                       full = simulate(&d, registry_order("zb-v", NULL), NULL);
+        EXPECT(fits(&d, &half, limits) && !fits(&d, &full, limits));
+        struct auto_run between = run_auto(&d, limits);
+        printf("%u stages: v-min %g, v-half %g, auto with memory of %g %g, zb-v %g\n", p, least.makespan, half.makespan,
+               limits[0], between.outcome.makespan, full.makespan);
+        EXPECT(between.outcome.makespan < half.makespan && between.outcome.makespan >= full.makespan);
+    }
+}
+
 /* Big ones: quick, and the same twice. */
 static void test_big(void)
 {
@@ -299,4 +320,5 @@ static void test_refused(void)
     EXPECT_PART(error.message, "so 131072 micro-batches here");
 }
 
-TEST_MAIN(TEST(test_random_pipelines), TEST(test_own_limits), TEST(test_big), TEST(test_refused))
+TEST_MAIN(TEST(test_random_pipelines), TEST(test_own_limits), TEST(test_memory_buys_time), TEST(test_big),
+          TEST(test_refused))

@@ -48,6 +48,19 @@ static double way_back(const struct order_auto_request *r, uint32_t virtual_stag
     return r->backward[virtual_stage] + (r->recompute_eagerly && !turns ? 0 : recompute_of(r, virtual_stage));
 }
 
+/* Of a stage's passes of kinds `first` to the last, for one micro-batch. */
+static double work_of(const struct order_auto_request *r, uint32_t stage, uint32_t first)
+{
+    double work = 0;
+    for (uint32_t c = 0; c < r->virtual_stages; c++) {
+        uint32_t v = c * r->stages + (r->placement == AUTO_V && c % 2 == 1 ? r->stages - 1 - stage : stage);
+        work += first <= STEP_FORWARD ? r->forward[v] : 0;
+        work += first <= STEP_BACKWARD ? r->backward[v] + recompute_of(r, v) : 0;
+        work += r->weight != NULL ? r->weight[v] : 0;
+    }
+    return work;
+}
+
 double order_lower_bound(const struct order_auto_request *r)
 {
     uint32_t all = r->stages * r->virtual_stages;
@@ -59,12 +72,7 @@ double order_lower_bound(const struct order_auto_request *r)
     bound = round_trip;
     double before = 0, after = 0;
     for (uint32_t s = 0; s < r->stages; s++) { /* the first of its chunks is virtual stage s */
-        double work = 0, weight = 0;
-        for (uint32_t c = 0; c < r->virtual_stages; c++) {
-            uint32_t v = c * r->stages + (r->placement == AUTO_V && c % 2 == 1 ? r->stages - 1 - s : s);
-            work += r->forward[v] + r->backward[v] + recompute_of(r, v) + (r->weight != NULL ? r->weight[v] : 0);
-            weight += r->weight != NULL ? r->weight[v] : 0;
-        }
+        double work = work_of(r, s, STEP_FORWARD), weight = work_of(r, s, STEP_BACKWARD_WEIGHT);
         /* its last input gradient still goes back to stage 0, unless it ends with weight parts: one of the two */
         bound = fmax(bound, before + r->micro_batches * work + fmax(0, after - r->micro_batches * weight));
         before += r->forward[s] + r->hop;
@@ -93,6 +101,7 @@ static enum status check_time(const char *what, uint32_t stage, double time, boo
 static enum status check_request(const struct order_auto_request *r, struct error *error)
 {
     uint64_t all = (uint64_t)r->stages * r->virtual_stages;
+    CHECK(all > 0);
     if (all * r->micro_batches > ORDER_AUTO_PASSES_MAX) {
         char chunks[32] = "";
         if (r->virtual_stages > 1) {
@@ -142,8 +151,9 @@ static enum status allocate_table(struct order_table *t, struct arena *arena, co
         t->steps[s] = arena_array(arena, struct order_step, steps);
         good = t->steps[s] != NULL;
     }
-    for (uint32_t v = 0; good && v < all; v++) {
-        t->placement[(size_t)order_auto_holder(p->r, v) * t->virtual_stages + v / t->stages] = v;
+    for (uint32_t v = 0, chunk = 0; good && v < all; v++) {
+        chunk += v > 0 && v % p->r->stages == 0;
+        t->placement[(size_t)order_auto_holder(p->r, v) * t->virtual_stages + chunk] = v;
     }
     return good ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory to schedule %u stages", t->stages);
 }
@@ -238,13 +248,85 @@ static enum status try_registered(struct search *search, struct error *error)
     return STATUS_OK;
 }
 
+/* The draft by the rule with micro-batches entering at a pace, which it then need not keep. */
+static double play_paced(struct search *search, const struct auto_rule *rule, double pace, uint32_t burst)
+{
+    struct auto_play *p = &search->play;
+    p->rule = rule;
+    p->pace = pace;
+    p->burst = burst;
+    (void)auto_play_greedily(p);
+    p->pace = 0;
+    p->burst = 0;
+    double end = auto_time_draft(p);
+    keep_best(search, end, rule->name);
+    return end;
+}
+
+/* Whether a stage has been full in what has just been played, though not with all that there is. */
+static bool is_short_of_memory(const struct auto_play *p)
+{
+    for (uint32_t s = 0; s < p->r->stages; s++) {
+        const struct auto_stage *state = &p->stages[s];
+        if (state->most == state->room && state->room < (uint64_t)p->r->micro_batches * p->r->virtual_stages) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Work of the busiest stage for one micro-batch. */
+static double busiest(const struct order_auto_request *r)
+{
+    double most = 0;
+    for (uint32_t s = 0; s < r->stages; s++) {
+        most = fmax(most, work_of(r, s, STEP_FORWARD));
+    }
+    return most;
+}
+
+/* Where memory is short, stages that fill it at once stand still until the first micro-batches are back: even steps need less. The pace is at least what the busiest stage needs, and with less memory a
+ * longer one; a burst at first fills what memory there is beyond that. Looked for one after the other, in steps of a tenth and of a half. */
+static void try_paces(struct search *search)
+{
+    static const struct auto_rule PACED = { "paced", 0, (double)INFINITY, 0, false },
+                                  BURST = { "paced after a burst", 0, (double)INFINITY, 0, false },
+                                  PATIENT = { "paced, patient", 1, (double)INFINITY, 0, false };
+    const struct order_auto_request *r = search->play.r;
+    double work = busiest(r), best = (double)INFINITY, best_pace = work;
+    uint32_t best_burst = 0;
+    for (double pace = work; (r->micro_batches - 1) * pace < search->result->makespan; pace *= 1.1) {
+        double end = play_paced(search, &PACED, pace, 0);
+        best_pace = end < best ? pace : best_pace;
+        best = fmin(best, end);
+    }
+    double paces[] = { work, best_pace };
+    for (int i = best_pace > work ? 0 : 1; i < 2; i++) {
+        for (uint32_t burst = 1; burst < r->micro_batches && burst < search->play.stages[0].room;
+             burst += (burst + 1) / 2) {
+            double end = play_paced(search, &BURST, paces[i], burst);
+            if (end < best) {
+                best = end;
+                best_pace = paces[i];
+                best_burst = burst;
+            }
+        }
+    }
+    play_paced(search, &PATIENT, best_pace, best_burst);
+}
+
 static enum status find_best(struct search *search, struct error *error)
 {
     struct auto_play *p = &search->play;
     TRY(try_registered(search, error));
+    bool is_short = false;
     for (int i = 0; i < RULE_COUNT; i++) {
         p->rule = &RULES[i];
         keep_best(search, auto_play_greedily(p), RULES[i].name);
+        is_short = is_short || is_short_of_memory(p);
+    }
+    if (is_short) {
+        try_paces(search);
     }
     while (keep_best(search, play_again(search, search->best), search->result->rule)) {
     }

@@ -2,7 +2,7 @@
  * could run now, under several rules of preference, and keeps the best result.
  *
  * Rules of play (ours): a backward that can run does; a forward runs if the stage may keep one more activation; a weight part fills what would be idle, runs early when memory is full, and waits when a
- * backward is about to arrive. Of several chunks the oldest micro-batch goes first. A forward that would take the room in which an older micro-batch must get through waits, so no limit of at least 1
+ * backward is about to arrive. Micro-batches enter as soon as they can, or where memory is short at a pace. Of several chunks the oldest micro-batch goes first. A forward that would take the room in which an older micro-batch must get through waits, so no limit of at least 1
  * makes the pipeline wait for itself; and stages run what a neighbour sends in the order in which it sends it, so the steps can be run with messages too (order_table_check_transfers). Where both
  * together get stuck, the rule is played again with room for all chunks of a micro-batch kept on every stage from when it enters.
  *

@@ -101,8 +101,10 @@ enum status auto_given_order(struct auto_play *p, const struct pipeline_order *o
         return STATUS_OK;
     }
     struct order_step *steps = calloc(order_step_count(order, &request), sizeof *steps);
-    enum status status =
-        steps == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for the steps of a stage") : STATUS_OK;
+    if (steps == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the steps of a stage");
+    }
+    enum status status = STATUS_OK;
     for (uint32_t s = 0; s < request.stages && status == STATUS_OK; s++) {
         uint32_t count = 0;
         status = order_steps(order, &request, s, steps, &count, error);

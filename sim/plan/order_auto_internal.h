@@ -32,8 +32,11 @@ struct auto_play {
     struct order_table *draft; /* the order being made */
     const struct auto_rule *rule;
     const uint32_t *ranks; /* [passes * kinds], in place of a rule: the lowest goes first; or NULL */
-    bool
-        reserves; /* a micro-batch enters only where every stage has room for all its chunks: then no message is in the way of another */
+    /* The first `burst` micro-batches and one more enter as soon as they can, those behind them no sooner than `pace` after each other; 0: all as soon as they can. */
+    double pace;
+    uint32_t burst;
+    /* A micro-batch enters only where every stage has room for all its chunks: then no message is in the way of another. */
+    bool reserves;
     uint32_t crowded;                  /* stages that have not */
     uint32_t kinds, last;              /* of passes: 2 or 3; the last virtual stage */
     uint32_t *holders;                 /* [virtual stages] */

@@ -39,8 +39,10 @@ void auto_play_reset(struct auto_play *p)
     const struct order_auto_request *r = p->r;
     size_t cells = (size_t)(p->last + 1) * r->micro_batches;
     for (size_t i = 0; i < cells; i++) {
-        p->arrivals[STEP_FORWARD][i] = i < r->micro_batches ? 0 : (double)INFINITY;
-        p->arrivals[STEP_BACKWARD][i] = (double)INFINITY;
+        p->arrivals[STEP_FORWARD][i] = p->arrivals[STEP_BACKWARD][i] = (double)INFINITY;
+    }
+    for (uint32_t i = 0; i < r->micro_batches; i++) {
+        p->arrivals[STEP_FORWARD][i] = i > p->burst ? (i - p->burst) * p->pace : 0;
     }
     for (uint32_t s = 0; s < r->stages; s++) {
         p->stages[s] = (struct auto_stage){ .room = p->stages[s].room };
