@@ -256,8 +256,8 @@ static bool read_request(struct pipeline_arguments *a, struct bare_pipeline_requ
     parameters_defaults(request->order->parameters, request->order->parameter_count, &o->parameters);
     return take_count("stages", a->stages, ORDER_STAGES_MAX, &o->stages) &&
            take_count("microbatches", a->micro_batches, ORDER_MICRO_BATCHES_MAX, &o->micro_batches) &&
-           take_chunks(a, automatic, request) && (a->parameters == NULL || take_parameters(a->parameters, request)) && take_replicas(a, request) &&
-           take_hop(a, request) && take_recompute(a, request);
+           take_chunks(a, automatic, request) && (a->parameters == NULL || take_parameters(a->parameters, request)) &&
+           take_replicas(a, request) && take_hop(a, request) && take_recompute(a, request);
 }
 
 /* The times of all orders are the same: lists are read once. */
@@ -309,8 +309,7 @@ static bool read_file(struct pipeline_arguments *a, struct pipeline_run *run)
         return false;
     }
     use_table(run, "schedule file");
-    return take_hop(a, &run->request) && take_recompute(a, &run->request) &&
-           read_times(a, &run->request);
+    return take_hop(a, &run->request) && take_recompute(a, &run->request) && read_times(a, &run->request);
 }
 
 /* Of each virtual stage: its part of what its stage has in all. */
