@@ -74,9 +74,14 @@ static void test_auto(void)
             w[s] = 1 + (random >> 24) % 5;
             limits[s] = 1 + (random >> 27) % (2 * p);
         }
-        const struct order_auto_request request = {
-            p, m, f, b, i % 3 == 0 ? NULL : w, i % 2, i % 5 == 0 ? NULL : limits
-        };
+        const struct order_auto_request request = { .stages = p,
+                                                    .micro_batches = m,
+                                                    .virtual_stages = 1,
+                                                    .forward = f,
+                                                    .backward = b,
+                                                    .weight = i % 3 == 0 ? NULL : w,
+                                                    .hop = i % 2,
+                                                    .limits = i % 5 == 0 ? NULL : limits };
         struct order_table table;
         struct order_auto_result result;
         struct error error = { 0 };
@@ -108,9 +113,13 @@ static void test_no_order_beats_the_bound(void)
         for (uint32_t s = 0; s < 3 * p; s++) {
             times[s % 3][s / 3] = 1 + (double)test_below(&random, i % 4 == 0 ? 1 : 5);
         }
-        const struct order_auto_request bound = {
-            p, m, times[0], times[1], orders[k].splits ? times[2] : NULL, (double)test_below(&random, 2), NULL
-        };
+        const struct order_auto_request bound = { .stages = p,
+                                                  .micro_batches = m,
+                                                  .virtual_stages = 1,
+                                                  .forward = times[0],
+                                                  .backward = times[1],
+                                                  .weight = orders[k].splits ? times[2] : NULL,
+                                                  .hop = (double)test_below(&random, 2) };
         struct bare_pipeline_request request = {
             .order = registry_order(orders[k].name, NULL),
             .order_request = { .stages = p, .micro_batches = m, .virtual_stages = 1 },
@@ -145,7 +154,13 @@ static void test_auto_uniform(void)
             limits[s] = p;
             more[s] = 2 * p - 1;
         }
-        struct order_auto_request request = { p, 3 * p, one, one, one, 0, limits };
+        struct order_auto_request request = { .stages = p,
+                                              .micro_batches = 3 * p,
+                                              .virtual_stages = 1,
+                                              .forward = one,
+                                              .backward = one,
+                                              .weight = one,
+                                              .limits = limits };
         struct order_table table;
         struct order_auto_result result;
         struct error error = { 0 };
@@ -156,14 +171,18 @@ static void test_auto_uniform(void)
         EXPECT_INT(order_auto(&request, &table, &result, &error), STATUS_OK);
         EXPECT(result.makespan <= 3.0 * 3 * p + (p - 1) + 1e-9);
         order_table_free(&table);
-        request = (struct order_auto_request){ p, 3 * p, one, two, NULL, 0, limits };
+        request.backward = two;
+        request.weight = NULL;
+        request.limits = limits;
         EXPECT_INT(order_auto(&request, &table, &result, &error), STATUS_OK);
         EXPECT_REAL(result.makespan, (3 * p + p - 1) * 3.0, 1e-9);
         EXPECT_REAL(result.lower_bound, (3 * p + p - 1) * 3.0, 1e-9);
         order_table_free(&table);
     }
     double time = 1, bad = 0.5;
-    const struct order_auto_request request = { 1, 1, &time, &time, NULL, 0, &bad };
+    const struct order_auto_request request = {
+        .stages = 1, .micro_batches = 1, .virtual_stages = 1, .forward = &time, .backward = &time, .limits = &bad
+    };
     struct order_table table;
     struct order_auto_result result;
     struct error error = { 0 };
@@ -179,7 +198,9 @@ static void test_many_stages(void)
     for (uint32_t s = 0; s < MANY; s++) {
         times[s] = 1;
     }
-    struct order_auto_request request = { MANY, FEW, times, times, NULL, 0, NULL };
+    struct order_auto_request request = {
+        .stages = MANY, .micro_batches = FEW, .virtual_stages = 1, .forward = times, .backward = times
+    };
     struct order_table table;
     struct order_auto_result result;
     struct error error = { 0 };

@@ -74,6 +74,21 @@ static enum status write_picture(const struct pipeline_run *runs, uint32_t count
     return status;
 }
 
+/* Compared orders that do not have the chunks that --virtual asks for. */
+static void put_other_chunks(const struct pipeline_run *runs, uint32_t count, uint32_t chunks, struct strbuf *out)
+{
+    uint32_t told = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t own = runs[i].request.order_request.virtual_stages;
+        if (chunks != 0 && own != chunks) {
+            strbuf_printf(out, "%s always has %u %s a device, not the %u of --virtual\n", runs[i].request.order->name,
+                          own, own == 1 ? "chunk" : "chunks", chunks);
+            told++;
+        }
+    }
+    strbuf_append(out, told > 0 ? "\n" : "");
+}
+
 static void print_runs(const struct pipeline_run *runs, uint32_t count, const struct pipeline_arguments *a, bool json,
                        struct strbuf *out)
 {
@@ -81,10 +96,12 @@ static void print_runs(const struct pipeline_run *runs, uint32_t count, const st
         strbuf_append(out, "[");
     } else if (!json && a->compare != NULL) {
         pipeline_text_table(runs, count, out);
+        put_other_chunks(runs, count, a->chunks, out);
     }
     for (uint32_t i = 0; i < count; i++) {
         if (json && a->compare != NULL) {
-            strbuf_printf(out, "%s{\"order\": \"%s\", \"pipeline\": ", i > 0 ? ", " : "", runs[i].request.order->name);
+            strbuf_printf(out, "%s{\"order\": \"%s\", \"virtual_stages\": %u, \"pipeline\": ", i > 0 ? ", " : "",
+                          runs[i].request.order->name, runs[i].request.order_request.virtual_stages);
         }
         if (json) {
             bare_pipeline_print_json(&runs[i].result, out);
@@ -111,6 +128,7 @@ static bool read_runs(struct pipeline_arguments *a, struct pipeline_run *runs, u
     }
     memcpy(names, list, strlen(list) + 1);
     char *rest = names;
+    uint32_t others = 0; /* that do not have the chunks asked for */
     for (char *name; (name = strsep(&rest, a->compare != NULL ? "," : "\n")) != NULL;) {
         if (*count == COMPARE_MAX) {
             fprintf(stderr, "memwall: --compare: at most %d orders\n", COMPARE_MAX);
@@ -120,6 +138,12 @@ static bool read_runs(struct pipeline_arguments *a, struct pipeline_run *runs, u
         if (!pipeline_read_order(a, name, &runs[*count - 1])) {
             return false;
         }
+        others += a->chunks != runs[*count - 1].request.order_request.virtual_stages;
+    }
+    if (a->chunks != 0 && others == *count) {
+        fprintf(stderr, "memwall: --virtual: none of %s can have %u chunks a device: leave it out\n", a->compare,
+                a->chunks);
+        return false;
     }
     return true;
 }
@@ -173,7 +197,9 @@ static enum exit_code run(int argc, char **argv)
           "repeat the forward before each backward: none, lazy (when the gradient is there), eager", &a.recompute },
         { "keep-last", NULL, "no recomputation on the last stage", &a.keep_last },
         { "hop", "C", "time between neighbouring stages (default 0)", &a.hop },
-        { "virtual", "V", "chunks of each device (default: what the order needs)", &a.virtual_stages },
+        { "virtual", "V", "chunks of each device (default: what the order needs, 1 for auto)", &a.virtual_stages },
+        { "placement", "HOW",
+          "where auto has them: loop (default), as interleaved; v, as zb-v: odd chunks run backwards", &a.placement },
         { "replicas", "R", "replicas of every stage, or a list like 4,2,1; they share its micro-batches", &a.replicas },
         { "sharing", "HOW", "deal: whole micro-batches in turns (asynchronous orders); cut: slices of each (others)",
           &a.sharing },

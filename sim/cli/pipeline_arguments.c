@@ -60,12 +60,17 @@ bool pipeline_arguments_agree(const struct pipeline_arguments *a)
                                     : "allowed are deal and cut");
         return false;
     }
-    if (a->virtual_stages != NULL && a->compare == NULL && has_auto(a)) {
-        fprintf(stderr, "memwall pipeline: --virtual: auto gives each device one chunk: leave it out\n");
-        return false;
-    }
     if (a->parameters != NULL && has_auto(a)) {
         fprintf(stderr, "memwall pipeline: --parameters: auto has none: its scheduler takes the times and --limit\n");
+        return false;
+    }
+    if (a->keep_last != NULL && a->recompute == NULL) {
+        fprintf(stderr, "memwall pipeline: --keep-last says where nothing is recomputed: give --recompute too\n");
+        return false;
+    }
+    if (a->placement != NULL && (!has_auto(a) || a->virtual_stages == NULL)) {
+        fprintf(stderr, "memwall pipeline: --placement says where auto has the chunks of --virtual: %s\n",
+                has_auto(a) ? "give their number too" : "other orders say it themselves");
         return false;
     }
     if (a->limit != NULL && !has_auto(a)) {
@@ -87,32 +92,37 @@ static bool take_count(const char *flag, const char *text, double maximum, uint3
     return true;
 }
 
-/* A time; the library checks its own range too, this one keeps the message at the flag. */
-static bool take_time(const char *flag, const char *text, double minimum, double *value)
-{
-    return text == NULL || cli_number(flag, text, minimum, BARE_TIME_MAX, value);
-}
+/* A flag that takes one number for all stages, or a comma list of one each. */
+struct stage_flag {
+    const char *name, *what;
+    double minimum, maximum; /* the library checks its own ranges too, these keep the message at the flag */
+};
 
-/* One time for all stages, or a comma list of one each into *stages (malloc'ed). */
-static bool take_times(const char *flag, const char *text, uint32_t stage_count, double *value, double **stages)
+static const struct stage_flag FORWARD = { "forward", "times", 0, BARE_TIME_MAX },
+                               BACKWARD = { "backward", "times", 0, BARE_TIME_MAX },
+                               WEIGHT = { "weight-grad", "times", 0, BARE_TIME_MAX },
+                               LIMIT = { "limit", "limits", 1, BARE_TIME_MAX },
+                               REPLICAS = { "replicas", "numbers", 1, ORDER_STAGES_MAX };
+
+/* Into *value, or a list into *stages (malloc'ed). */
+static bool take_stages(const struct stage_flag *flag, const char *text, uint32_t stage_count, double *value,
+                        double **stages)
 {
     if (text == NULL || strchr(text, ',') == NULL) {
-        return take_time(flag, text, 0, value);
+        return text == NULL || cli_number(flag->name, text, flag->minimum, flag->maximum, value);
     }
     uint32_t count = 0;
-    char *copy = strdup(text), *rest = copy;
+    char *copy = strdup(text), *rest = copy, at[48];
     *stages = calloc(stage_count, sizeof **stages);
     bool good = copy != NULL && *stages != NULL;
     for (char *item; good && (item = strsep(&rest, ",")) != NULL; count++) {
-        good = count >= stage_count || cli_number(flag, item, 0, BARE_TIME_MAX, &(*stages)[count]);
+        (void)snprintf(at, sizeof at, "%s, stage %u", flag->name, count);
+        good = count >= stage_count || cli_number(at, item, flag->minimum, flag->maximum, &(*stages)[count]);
     }
     free(copy);
     if (good && count != stage_count) {
-        fprintf(stderr, "memwall: --%s: %u %s for %u stages: give one for all, or one each\n", flag, count,
-                strcmp(flag, "replicas") == 0 ? "numbers"
-                : strcmp(flag, "limit") == 0  ? "limits"
-                                              : "times",
-                stage_count);
+        fprintf(stderr, "memwall: --%s: %u %s for %u stages: give one for all, or one each\n", flag->name, count,
+                flag->what, stage_count);
         good = false;
     }
     return good;
@@ -125,11 +135,11 @@ static bool read_replicas(struct pipeline_arguments *a, uint32_t stages)
     if (a->replica_counts != NULL) {
         return true;
     }
-    bool good = take_times("replicas", a->replicas, stages, &one, &numbers);
+    bool good = take_stages(&REPLICAS, a->replicas, stages, &one, &numbers);
     a->replica_counts = good ? calloc(stages, sizeof *a->replica_counts) : NULL;
     for (uint32_t s = 0; a->replica_counts != NULL && good && s < stages; s++) {
         double number = numbers != NULL ? numbers[s] : one;
-        good = number >= 1 && number <= ORDER_STAGES_MAX && floor(number) >= number;
+        good = floor(number) >= number;
         if (good) {
             a->replica_counts[s] = (uint32_t)number;
         } else {
@@ -153,6 +163,11 @@ static bool take_replicas(struct pipeline_arguments *a, struct bare_pipeline_req
     }
     *(deals ? &request->order_request.replicas : &request->cut_replicas) = a->replica_counts;
     return true;
+}
+
+static bool take_hop(const struct pipeline_arguments *a, struct bare_pipeline_request *request)
+{
+    return a->hop == NULL || cli_number("hop", a->hop, 0, BARE_TIME_MAX, &request->hop);
 }
 
 static bool take_recompute(const struct pipeline_arguments *a, struct bare_pipeline_request *request)
@@ -220,33 +235,45 @@ static bool find_order(const char *order, struct bare_pipeline_request *request)
     return request->order != NULL;
 }
 
-static bool read_request(struct pipeline_arguments *a, struct bare_pipeline_request *request)
+/* The chunks asked for. Of several orders that are compared, those that fix them keep their own. */
+static bool take_chunks(struct pipeline_arguments *a, bool automatic, struct bare_pipeline_request *request)
+{
+    bool fixed = a->compare != NULL && !automatic && request->order->virtual_stages != 0;
+    if (a->virtual_stages == NULL) {
+        return true;
+    }
+    if (!take_count("virtual", a->virtual_stages, ORDER_VIRTUAL_STAGES_MAX, &a->chunks)) {
+        return false;
+    }
+    request->order_request.virtual_stages = fixed ? request->order->virtual_stages : a->chunks;
+    return true;
+}
+
+static bool read_request(struct pipeline_arguments *a, struct bare_pipeline_request *request, bool automatic)
 {
     struct order_request *o = &request->order_request;
     o->virtual_stages = request->order->virtual_stages > 0 ? request->order->virtual_stages : 1;
     parameters_defaults(request->order->parameters, request->order->parameter_count, &o->parameters);
     return take_count("stages", a->stages, ORDER_STAGES_MAX, &o->stages) &&
            take_count("microbatches", a->micro_batches, ORDER_MICRO_BATCHES_MAX, &o->micro_batches) &&
-           (a->virtual_stages == NULL ||
-            (a->compare != NULL && request->order->virtual_stages != 0) || /* what an order fixes is not asked */
-            take_count("virtual", a->virtual_stages, ORDER_VIRTUAL_STAGES_MAX, &o->virtual_stages)) &&
-           (a->parameters == NULL || take_parameters(a->parameters, request)) && take_replicas(a, request) &&
-           take_time("hop", a->hop, 0, &request->hop) && take_recompute(a, request);
+           take_chunks(a, automatic, request) && (a->parameters == NULL || take_parameters(a->parameters, request)) &&
+           take_replicas(a, request) && take_hop(a, request) && take_recompute(a, request);
 }
 
 /* The times of all orders are the same: lists are read once. */
 static bool read_times(struct pipeline_arguments *a, struct bare_pipeline_request *request)
 {
     const struct {
-        const char *flag, *text;
+        const struct stage_flag *flag;
+        const char *text;
         double *value;
         const double **stages;
-    } times[3] = { { "forward", a->forward, &request->forward, &request->stage_forward },
-                   { "backward", a->backward, &request->backward, &request->stage_backward },
-                   { "weight-grad", a->weight, &request->weight_gradient, &request->stage_weight } };
+    } times[3] = { { &FORWARD, a->forward, &request->forward, &request->stage_forward },
+                   { &BACKWARD, a->backward, &request->backward, &request->stage_backward },
+                   { &WEIGHT, a->weight, &request->weight_gradient, &request->stage_weight } };
     for (int i = 0; i < 3; i++) {
-        if (a->stage_times[i] == NULL && !take_times(times[i].flag, times[i].text, request->order_request.stages,
-                                                     times[i].value, &a->stage_times[i])) {
+        if (a->stage_times[i] == NULL && !take_stages(times[i].flag, times[i].text, request->order_request.stages,
+                                                      times[i].value, &a->stage_times[i])) {
             return false;
         }
         *times[i].stages = a->stage_times[i];
@@ -282,18 +309,38 @@ static bool read_file(struct pipeline_arguments *a, struct pipeline_run *run)
         return false;
     }
     use_table(run, "schedule file");
-    return take_time("hop", a->hop, 0, &run->request.hop) && take_recompute(a, &run->request) &&
-           read_times(a, &run->request);
+    return take_hop(a, &run->request) && take_recompute(a, &run->request) && read_times(a, &run->request);
 }
 
-/* One number for each stage. */
-static double *spread(const double *stages, double otherwise, uint32_t count)
+/* Of each virtual stage: its part of what its stage has in all. */
+static double *spread(const struct order_auto_request *request, const double *stages, double otherwise)
+{
+    uint32_t count = request->stages * request->virtual_stages;
+    double *all = calloc(count, sizeof *all);
+    for (uint32_t v = 0; all != NULL && v < count; v++) {
+        all[v] = (stages != NULL ? stages[order_auto_holder(request, v)] : otherwise) / request->virtual_stages;
+    }
+    return all;
+}
+
+static double *spread_limits(const struct pipeline_arguments *a, double otherwise, uint32_t count)
 {
     double *all = calloc(count, sizeof *all);
     for (uint32_t s = 0; all != NULL && s < count; s++) {
-        all[s] = stages != NULL ? stages[s] : otherwise;
+        all[s] = a->stage_times[3] != NULL ? a->stage_times[3][s] : otherwise;
     }
     return all;
+}
+
+static bool take_placement(const struct pipeline_arguments *a, enum auto_placement *placement)
+{
+    struct error error = { 0 };
+    if (a->placement == NULL || order_auto_placement(a->placement, placement)) {
+        return true;
+    }
+    (void)error_at(&error, STATUS_BAD_INPUT, "--placement", NULL, "\"%.64s\" is none of loop, v", a->placement);
+    (void)cli_complain(&error);
+    return false;
 }
 
 /* Let the scheduler make the order from the times. */
@@ -303,30 +350,33 @@ static bool schedule(struct pipeline_arguments *a, struct pipeline_run *run)
     struct error error = { 0 };
     uint32_t p = r->order_request.stages;
     double limit = 0;
-    if (!take_times("limit", a->limit, p, &limit, &a->stage_times[3])) {
+    struct order_auto_request request = { .stages = p,
+                                          .micro_batches = r->order_request.micro_batches,
+                                          .virtual_stages = r->order_request.virtual_stages,
+                                          .recompute_eagerly = r->recompute == BARE_RECOMPUTE_EAGER,
+                                          .hop = r->hop };
+    if (!take_placement(a, &request.placement) || !take_stages(&LIMIT, a->limit, p, &limit, &a->stage_times[3])) {
         return false;
     }
-    double *forward = spread(r->stage_forward, r->forward, p), *backward = spread(r->stage_backward, r->backward, p),
-           *weight = spread(r->stage_weight, r->weight_gradient, p), *limits = spread(a->stage_times[3], limit, p);
-    for (uint32_t s = 0; forward != NULL && backward != NULL && r->recompute == BARE_RECOMPUTE_LAZY && s < p; s++) {
-        backward[s] +=
-            r->last_stage_keeps && s == p - 1 ? 0 : forward[s]; /* one after the other, as a longer backward */
+    double *forward = spread(&request, r->stage_forward, r->forward),
+           *backward = spread(&request, r->stage_backward, r->backward),
+           *weight = spread(&request, r->stage_weight, r->weight_gradient),
+           *again = spread(&request, r->stage_forward, r->forward), *limits = spread_limits(a, limit, p);
+    for (uint32_t v = 0; again != NULL && r->last_stage_keeps && v < p * request.virtual_stages; v++) {
+        again[v] = order_auto_holder(&request, v) == p - 1 ? 0 : again[v];
     }
-    const struct order_auto_request request = {
-        .stages = p,
-        .micro_batches = r->order_request.micro_batches,
-        .forward = forward,
-        .backward = backward,
-        .weight = a->weight != NULL ? weight : NULL,
-        .hop = r->hop,
-        .limits = a->limit != NULL ? limits : NULL,
-    };
-    enum status status = forward == NULL || backward == NULL || weight == NULL || limits == NULL
+    request.forward = forward;
+    request.backward = backward;
+    request.weight = a->weight != NULL ? weight : NULL;
+    request.recompute = r->recompute != BARE_KEEP ? again : NULL;
+    request.limits = a->limit != NULL ? limits : NULL;
+    enum status status = forward == NULL || backward == NULL || weight == NULL || again == NULL || limits == NULL
                              ? error_set(&error, STATUS_NO_MEMORY, "out of memory")
                              : order_auto(&request, &run->table, &run->scheduled, &error);
     free(forward);
     free(backward);
     free(weight);
+    free(again);
     free(limits);
     if (status != STATUS_OK) {
         cli_complain(&error);
@@ -344,7 +394,7 @@ bool pipeline_read_order(struct pipeline_arguments *a, const char *name, struct 
     if (a->file != NULL) {
         return read_file(a, run);
     }
-    return find_order(automatic ? "1f1b" : name, &run->request) && read_request(a, &run->request) &&
+    return find_order(automatic ? "1f1b" : name, &run->request) && read_request(a, &run->request, automatic) &&
            read_times(a, &run->request) && (!automatic || schedule(a, run));
 }
 

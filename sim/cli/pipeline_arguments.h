@@ -7,7 +7,8 @@
 /* Texts as given, NULL: not given. The arrays are read from them once, for all orders. */
 struct pipeline_arguments {
     const char *order, *compare, *stages, *micro_batches, *forward, *backward, *weight, *hop, *virtual_stages,
-        *parameters, *svg, *recompute, *keep_last, *file, *limit, *replicas, *sharing;
+        *parameters, *svg, *recompute, *keep_last, *file, *limit, *placement, *replicas, *sharing;
+    uint32_t chunks;          /* of --virtual; 0: not given */
     uint32_t *replica_counts; /* of --replicas */
     double *stage_times[4];   /* of --forward, --backward, --weight-grad, --limit when they list stages; else NULL */
 };

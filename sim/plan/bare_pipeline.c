@@ -29,6 +29,15 @@ static enum status check_time(const char *what, double value, bool zero_allowed,
     return STATUS_OK;
 }
 
+/* The same of a stage's own time, where stages have their own. */
+static enum status check_stage_time(const char *what, const double *stages, uint32_t stage, double value,
+                                    bool zero_allowed, struct error *error)
+{
+    char text[48];
+    (void)snprintf(text, sizeof text, "%s of stage %u", what, stage);
+    return check_time(stages != NULL ? text : what, value, zero_allowed, error);
+}
+
 static double time_of(const double *stages, uint32_t stage, double otherwise)
 {
     return stages != NULL ? stages[stage] : otherwise;
@@ -66,10 +75,10 @@ static enum status check_request(const struct bare_pipeline_request *request, st
     for (uint32_t s = 0; s < shape->stages; s++) {
         double times[STEP_KIND_COUNT];
         given_times(request, s, times);
-        TRY(check_time("forward", times[STEP_FORWARD], false, error));
-        TRY(check_time("backward", times[STEP_BACKWARD], false, error));
+        TRY(check_stage_time("forward", request->stage_forward, s, times[STEP_FORWARD], false, error));
+        TRY(check_stage_time("backward", request->stage_backward, s, times[STEP_BACKWARD], false, error));
         if (gives_weight(request)) {
-            TRY(check_time("weight-grad", times[STEP_BACKWARD_WEIGHT], true, error));
+            TRY(check_stage_time("weight-grad", request->stage_weight, s, times[STEP_BACKWARD_WEIGHT], true, error));
         }
         longest = fmax(longest, 2 * times[STEP_FORWARD] + times[STEP_BACKWARD] + times[STEP_BACKWARD_WEIGHT]);
     }

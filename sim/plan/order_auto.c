@@ -1,412 +1,370 @@
+/* The candidates of the scheduler, and the best of them. Playing is order_auto_play.c, orders that are there already order_auto_given.c. */
 #include "sim/plan/order_auto.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "sim/base/check.h"
+#include "sim/plan/order_auto_internal.h"
+#include "strategies/registry.h"
 
-/* How to prefer, beyond what all rules share. */
-struct rule {
-    const char *name;
-    double patience; /* a weight part waits when a backward arrives within so much of its time */
-    int32_t ahead;   /* forwards before the first backward: at most stages - s + ahead; INT32_MAX: no bound */
-    bool weight_before_forward; /* once the stage has begun backwards */
-};
-
-static const struct rule RULES[] = {
-    { "forwards first", 0, INT32_MAX, false },
-    { "forwards first, patient", 1, INT32_MAX, false },
-    { "weights first", 0, INT32_MAX, true },
-    { "weights first, patient", 0.5, INT32_MAX, true },
-    { "1f1b's depth", 0, 0, false },
-    { "1f1b's depth, patient", 1, 0, false },
-    { "1f1b's depth, weights first", 0.5, 0, true },
-    { "one deeper", 0.5, 1, false },
-    { "one deeper, weights first", 0.5, 1, true },
-    { "two deeper", 0.5, 2, false },
-    { "two deeper, weights first", 0.5, 2, true },
+static const struct auto_rule RULES[] = {
+    { "forwards first", 0, (double)INFINITY, 0, false },
+    { "forwards first, patient", 1, (double)INFINITY, 0, false },
+    { "weights first", 0, (double)INFINITY, 0, true },
+    { "weights first, patient", 0.5, (double)INFINITY, 0, true },
+    { "1f1b's depth", 0, 1, 0, false },
+    { "1f1b's depth, patient", 1, 1, 0, false },
+    { "1f1b's depth, weights first", 0.5, 1, 0, true },
+    { "one deeper", 0.5, 1, 1, false },
+    { "one deeper, weights first", 0.5, 1, 1, true },
+    { "two deeper", 0.5, 1, 2, false },
+    { "two deeper, weights first", 0.5, 1, 2, true },
+    { "half deeper", 0.5, 1.5, 0, false },
+    { "half deeper, weights first", 0.5, 1.5, 0, true },
+    { "twice as deep", 0.5, 2, 0, false },
+    { "twice as deep, weights first", 0.5, 2, 0, true },
 };
 enum { RULE_COUNT = sizeof RULES / sizeof RULES[0] };
 
-struct stage_state {
-    double free_at, first_start;
-    uint32_t next[STEP_KIND_COUNT];
-    uint32_t held;
-};
-
-/* What a stage would do next, and when. */
-struct choice {
-    double at;
-    uint32_t kind;
-};
-
-struct play {
-    const struct order_auto_request *r;
-    const struct rule *rule;
-    struct stage_state *stages;
-    double *arrivals[2]; /* [stages * micro_batches]: when the input of F, of B is there; INFINITY: not yet known */
-    struct order_step **steps;
-    uint32_t *counts;
-    uint32_t leaves;        /* a power of two, at least 2 and `stages` */
-    struct choice *choices; /* [leaves] */
-    uint32_t *first; /* [2 * leaves]: tree over them, its root at 1: the stage below each node that begins first */
-};
-
-static double time_of(const struct order_auto_request *r, uint32_t stage, uint32_t kind)
-{
-    return kind == STEP_FORWARD ? r->forward[stage] : kind == STEP_BACKWARD ? r->backward[stage] : r->weight[stage];
-}
-
-static uint32_t kinds(const struct order_auto_request *r)
-{
-    return r->weight == NULL ? 2 : 3;
-}
-
-static uint32_t limit_of(const struct order_auto_request *r, uint32_t stage)
-{
-    double limit = r->limits == NULL ? r->micro_batches : floor(r->limits[stage] + 1e-9);
-    return limit < r->micro_batches ? (uint32_t)limit : r->micro_batches;
-}
-
 /* ---- bounds ---- */
+
+uint32_t order_auto_holder(const struct order_auto_request *r, uint32_t virtual_stage)
+{
+    uint32_t chunk = virtual_stage / r->stages, at = virtual_stage % r->stages;
+    return r->placement == AUTO_V && chunk % 2 == 1 ? r->stages - 1 - at : at;
+}
+
+static double recompute_of(const struct order_auto_request *r, uint32_t virtual_stage)
+{
+    return r->recompute != NULL ? r->recompute[virtual_stage] : 0;
+}
+
+/* From the arrival of a gradient to its passing on; what is recomputed eagerly may be there already, but where a micro-batch turns round. */
+static double way_back(const struct order_auto_request *r, uint32_t virtual_stage)
+{
+    bool turns = virtual_stage + 1 == r->stages * r->virtual_stages;
+    return r->backward[virtual_stage] + (r->recompute_eagerly && !turns ? 0 : recompute_of(r, virtual_stage));
+}
+
+/* Of a stage's passes of kinds `first` to the last, for one micro-batch. */
+static double work_of(const struct order_auto_request *r, uint32_t stage, uint32_t first)
+{
+    double work = 0;
+    for (uint32_t c = 0; c < r->virtual_stages; c++) {
+        uint32_t v = c * r->stages + (r->placement == AUTO_V && c % 2 == 1 ? r->stages - 1 - stage : stage);
+        work += first <= STEP_FORWARD ? r->forward[v] : 0;
+        work += first <= STEP_BACKWARD ? r->backward[v] + recompute_of(r, v) : 0;
+        work += r->weight != NULL ? r->weight[v] : 0;
+    }
+    return work;
+}
 
 double order_lower_bound(const struct order_auto_request *r)
 {
-    double down = 0, back = 0, bound = 0;
-    for (uint32_t s = r->stages; s-- > 0;) { /* from stage s to the end of the model and back to it */
-        down += r->forward[s] + (s + 1 < r->stages ? r->hop : 0);
-        back += r->backward[s] + (s + 1 < r->stages ? r->hop : 0);
+    uint32_t all = r->stages * r->virtual_stages;
+    double round_trip = r->weight != NULL ? r->weight[0] : 0, bound = 0;
+    for (uint32_t v = 0; v < all; v++) {
+        bool hops = v + 1 < all && order_auto_holder(r, v) != order_auto_holder(r, v + 1);
+        round_trip += r->forward[v] + way_back(r, v) + (hops ? 2 * r->hop : 0);
     }
-    bound = down + back + (r->weight != NULL ? r->weight[0] : 0);
+    bound = round_trip;
     double before = 0, after = 0;
-    for (uint32_t s = 0; s < r->stages; s++) {
-        double weight = r->weight != NULL ? r->weight[s] : 0;
-        double work = r->micro_batches * (r->forward[s] + r->backward[s] + weight);
+    for (uint32_t s = 0; s < r->stages; s++) { /* the first of its chunks is virtual stage s */
+        double work = work_of(r, s, STEP_FORWARD), weight = work_of(r, s, STEP_BACKWARD_WEIGHT);
         /* its last input gradient still goes back to stage 0, unless it ends with weight parts: one of the two */
-        double tail = after > 0 ? fmax(0, after - r->micro_batches * weight) : 0;
-        bound = fmax(bound, before + work + tail);
+        bound = fmax(bound, before + r->micro_batches * work + fmax(0, after - r->micro_batches * weight));
         before += r->forward[s] + r->hop;
-        after += r->backward[s] + r->hop;
+        after += way_back(r, s) + r->hop;
     }
     return bound;
 }
 
-/* ---- playing ---- */
-
-static void run_step(struct play *p, uint32_t stage, uint32_t kind, double at)
+bool order_auto_placement(const char *name, enum auto_placement *placement)
 {
-    const struct order_auto_request *r = p->r;
-    struct stage_state *state = &p->stages[stage];
-    uint32_t micro_batch = state->next[kind]++;
-    double end = at + time_of(r, stage, kind);
-    p->steps[stage][p->counts[stage]++] = (struct order_step){ .kind = (uint8_t)kind, .micro_batch = micro_batch };
-    state->free_at = end;
-    state->held += kind == STEP_FORWARD;
-    state->held -= kind == kinds(r) - 1;
-    if (kind == STEP_FORWARD) {
-        bool last = stage + 1 == r->stages;
-        size_t next = (size_t)(last ? stage : stage + 1) * r->micro_batches + micro_batch;
-        p->arrivals[last ? STEP_BACKWARD : STEP_FORWARD][next] = end + (last ? 0 : r->hop);
-    } else if (kind == STEP_BACKWARD && stage > 0) {
-        p->arrivals[STEP_BACKWARD][(size_t)(stage - 1) * r->micro_batches + micro_batch] = end + r->hop;
+    *placement = strcmp(name, "v") == 0 ? AUTO_V : AUTO_LOOP;
+    return *placement == AUTO_V || strcmp(name, "loop") == 0;
+}
+
+/* ---- the request ---- */
+
+static enum status check_time(const char *what, uint32_t stage, double time, bool zero_allowed, struct error *error)
+{
+    if ((time > 0 || (zero_allowed && time >= 0)) && !isinf(time)) {
+        return STATUS_OK;
     }
+    return error_set(error, STATUS_BAD_INPUT, "stage %u: a %s that takes %g: the scheduler needs times %s 0", stage,
+                     what, time, zero_allowed ? "of at least" : "above");
 }
-
-static double arrival(const struct play *p, uint32_t stage, uint32_t kind)
-{
-    uint32_t micro_batch = p->stages[stage].next[kind];
-    return micro_batch < p->r->micro_batches ? p->arrivals[kind][(size_t)stage * p->r->micro_batches + micro_batch]
-                                             : (double)INFINITY;
-}
-
-static bool may_forward(const struct play *p, uint32_t stage)
-{
-    const struct stage_state *state = &p->stages[stage];
-    int64_t ahead = p->rule->ahead == INT32_MAX ? INT32_MAX : (int64_t)p->r->stages - stage + p->rule->ahead;
-    return state->held < limit_of(p->r, stage) &&
-           (int64_t)state->next[STEP_FORWARD] - state->next[STEP_BACKWARD] < ahead;
-}
-
-/* What the stage would do, and when at the earliest; INFINITY: it waits for others. */
-static double choose(const struct play *p, uint32_t stage, uint32_t *kind)
-{
-    const struct stage_state *state = &p->stages[stage];
-    double now = state->free_at, backward = fmax(now, arrival(p, stage, STEP_BACKWARD));
-    double forward = may_forward(p, stage) ? fmax(now, arrival(p, stage, STEP_FORWARD)) : (double)INFINITY;
-    bool weight = kinds(p->r) == 3 && state->next[STEP_BACKWARD_WEIGHT] < state->next[STEP_BACKWARD];
-    bool full = state->held >= limit_of(p->r, stage);
-    *kind = backward <= forward ? STEP_BACKWARD : STEP_FORWARD;
-    double first = fmin(backward, forward);
-    if (weight) {
-        double time = p->r->weight[stage];
-        bool idle = first > now && first - now >= (1 - p->rule->patience) * time;
-        bool early = p->rule->weight_before_forward && *kind == STEP_FORWARD;
-        bool frees = full && backward > now && state->next[STEP_FORWARD] < p->r->micro_batches;
-        if (idle || early || frees || isinf(first)) {
-            *kind = STEP_BACKWARD_WEIGHT;
-            return now;
-        }
-    }
-    return first;
-}
-
-/* The stage below the node that begins first; of equals the last. */
-static void settle(struct play *p, uint32_t node)
-{
-    uint32_t left = p->first[2 * node], right = p->first[2 * node + 1];
-    p->first[node] = p->choices[left].at < p->choices[right].at ? left : right;
-}
-
-static void consider(struct play *p, uint32_t stage)
-{
-    struct choice *own = &p->choices[stage];
-    own->kind = 0;
-    own->at = p->counts[stage] < kinds(p->r) * p->r->micro_batches ? choose(p, stage, &own->kind) : (double)INFINITY;
-}
-
-static void consider_again(struct play *p, uint32_t stage)
-{
-    consider(p, stage);
-    for (uint32_t node = (p->leaves + stage) / 2; node > 0; node /= 2) {
-        settle(p, node);
-    }
-}
-
-static void consider_all(struct play *p)
-{
-    for (uint32_t leaf = 0; leaf < p->leaves; leaf++) {
-        p->first[p->leaves + leaf] = leaf;
-        p->choices[leaf].at = (double)INFINITY; /* those behind the last stage never begin */
-    }
-    for (uint32_t s = 0; s < p->r->stages; s++) {
-        consider(p, s);
-    }
-    for (uint32_t node = p->leaves - 1; node > 0; node--) {
-        settle(p, node);
-    }
-}
-
-/* Always the stage whose next step begins first: what it knows by then is all there is to know. A step changes what its own stage and the two beside it would do. */
-static void play(struct play *p)
-{
-    const struct order_auto_request *r = p->r;
-    size_t cells = (size_t)r->stages * r->micro_batches;
-    for (size_t i = 0; i < cells; i++) {
-        p->arrivals[STEP_FORWARD][i] = i < r->micro_batches ? 0 : (double)INFINITY;
-        p->arrivals[STEP_BACKWARD][i] = (double)INFINITY;
-    }
-    memset(p->stages, 0, r->stages * sizeof *p->stages);
-    memset(p->counts, 0, r->stages * sizeof *p->counts);
-    consider_all(p);
-    for (size_t step = 0; step < cells * kinds(r); step++) {
-        uint32_t stage = p->first[1];
-        struct choice best = p->choices[stage];
-        CHECK(!isinf(best.at));
-        run_step(p, stage, best.kind, best.at);
-        for (uint32_t s = stage > 0 ? stage - 1 : 0; s <= stage + 1 && s < r->stages; s++) {
-            consider_again(p, s);
-        }
-    }
-}
-
-/* ---- hand-made candidates ---- */
-
-struct hand {
-    const char *name;
-    bool split;
-    uint32_t (*warm_up)(uint32_t stages, uint32_t stage);
-    uint32_t weights_late; /* weight parts begin after so many backwards, times the stage */
-};
-
-static uint32_t warm_up_1(uint32_t stages, uint32_t stage)
-{
-    return stages - stage;
-}
-
-static uint32_t warm_up_2(uint32_t stages, uint32_t stage)
-{
-    return 2 * (stages - stage) - 1;
-}
-
-static const struct hand HANDS[] = {
-    { "1f1b", false, warm_up_1, 0 },
-    { "zb-h1", true, warm_up_1, 1 },
-    { "zb-h2", true, warm_up_2, 2 },
-};
-enum { HAND_COUNT = sizeof HANDS / sizeof HANDS[0] };
-
-/* Play the fixed order; returns false when it keeps more than allowed. 1f1b with split backwards runs each weight part at once. */
-static bool play_hand(struct play *p, const struct hand *hand)
-{
-    const struct order_auto_request *r = p->r;
-    uint32_t m = r->micro_batches;
-    for (uint32_t s = 0; s < r->stages; s++) {
-        uint32_t forward = 0, weight = 0, count = 0, held = 0, warm_up = hand->warm_up(r->stages, s);
-        struct order_step *steps = p->steps[s];
-        for (; forward < warm_up && forward < m; forward++) {
-            steps[count++] = (struct order_step){ STEP_FORWARD, 0, forward };
-        }
-        for (uint32_t b = 0; b < m; b++) {
-            held = forward - weight > held ? forward - weight : held;
-            steps[count++] = (struct order_step){ STEP_BACKWARD, 0, b };
-            if (kinds(r) == 2) {
-                weight++;
-            } else if (!hand->split || b >= hand->weights_late * s) {
-                steps[count++] = (struct order_step){ STEP_BACKWARD_WEIGHT, 0, weight++ };
-            }
-            if (forward < m) {
-                steps[count++] = (struct order_step){ STEP_FORWARD, 0, forward++ };
-            }
-        }
-        for (; kinds(r) == 3 && weight < m; weight++) {
-            steps[count++] = (struct order_step){ STEP_BACKWARD_WEIGHT, 0, weight };
-        }
-        p->counts[s] = count;
-        if (held > limit_of(r, s)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Times of a fixed order: as soon as possible. */
-static double time_order(struct play *p)
-{
-    const struct order_auto_request *r = p->r;
-    size_t cells = (size_t)r->stages * r->micro_batches;
-    double end = 0;
-    for (size_t i = 0; i < cells; i++) {
-        p->arrivals[STEP_FORWARD][i] = i < r->micro_batches ? 0 : (double)INFINITY;
-        p->arrivals[STEP_BACKWARD][i] = (double)INFINITY;
-    }
-    memset(p->stages, 0, r->stages * sizeof *p->stages);
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (uint32_t s = 0; s < r->stages; s++) {
-            struct stage_state *state = &p->stages[s];
-            for (uint32_t at = state->next[0] + state->next[1] + state->next[2]; at < p->counts[s]; at++) {
-                uint32_t kind = p->steps[s][at].kind, count = p->counts[s];
-                double input = kind == STEP_BACKWARD_WEIGHT ? 0 : arrival(p, s, kind);
-                if (isinf(input)) {
-                    break;
-                }
-                p->counts[s] = at; /* run_step writes the step where it stands */
-                run_step(p, s, kind, fmax(state->free_at, input));
-                p->counts[s] = count;
-                moved = true;
-            }
-            end = fmax(end, state->free_at);
-        }
-    }
-    return end;
-}
-
-static double end_of(const struct play *p)
-{
-    double end = 0;
-    for (uint32_t s = 0; s < p->r->stages; s++) {
-        end = fmax(end, p->stages[s].free_at);
-    }
-    return end;
-}
-
-/* ---- the best of all ---- */
 
 static enum status check_request(const struct order_auto_request *r, struct error *error)
 {
-    static const char *const WHAT[STEP_KIND_COUNT] = { "forward", "backward", "weight gradient" };
-    if ((uint64_t)r->stages * r->micro_batches > ORDER_AUTO_PASSES_MAX) {
+    uint64_t all = (uint64_t)r->stages * r->virtual_stages;
+    CHECK(all > 0);
+    if (all * r->micro_batches > ORDER_AUTO_PASSES_MAX) {
+        char chunks[32] = "";
+        if (r->virtual_stages > 1) {
+            snprintf(chunks, sizeof chunks, " x %u chunks", r->virtual_stages);
+        }
         return error_set(error, STATUS_LIMIT,
-                         "%u stages x %u micro-batches: the scheduler takes up to %d passes, so %d micro-batches here; "
-                         "a registered order takes more",
-                         r->stages, r->micro_batches, ORDER_AUTO_PASSES_MAX, ORDER_AUTO_PASSES_MAX / (int)r->stages);
+                         "%u stages%s x %u micro-batches: the scheduler takes up to %d passes, so %llu micro-batches "
+                         "here; a registered order takes more",
+                         r->stages, chunks, r->micro_batches, ORDER_AUTO_PASSES_MAX,
+                         (unsigned long long)(ORDER_AUTO_PASSES_MAX / all));
+    }
+    for (uint32_t v = 0; v < all; v++) {
+        uint32_t s = order_auto_holder(r, v);
+        TRY(check_time("forward", s, r->forward[v], false, error));
+        TRY(check_time("backward", s, r->backward[v], false, error));
+        TRY(check_time("weight gradient", s, r->weight != NULL ? r->weight[v] : 0, true, error));
+        TRY(check_time("recomputation", s, recompute_of(r, v), true, error));
     }
     for (uint32_t s = 0; s < r->stages; s++) {
-        for (uint32_t kind = 0; kind < kinds(r); kind++) {
-            double time = time_of(r, s, kind);
-            if (!(time > 0) || isinf(time)) {
-                return error_set(error, STATUS_BAD_INPUT,
-                                 "stage %u: a %s that takes %g: the scheduler needs times above 0", s, WHAT[kind],
-                                 time);
-            }
-        }
         if (r->limits != NULL && !(r->limits[s] >= 1)) {
-            return error_set(error, STATUS_BAD_INPUT, "stage %u may keep %g activations: it needs at least 1", s,
+            return error_set(error, STATUS_BAD_INPUT, "stage %u may keep %.12g activations: it needs at least 1", s,
                              r->limits[s]);
         }
     }
     return STATUS_OK;
 }
 
-static enum status allocate(struct order_table *t, struct play *p, struct error *error)
+/* ---- the best of all ---- */
+
+struct search {
+    struct auto_play play;
+    struct order_table *best;
+    struct order_auto_result *result;
+    uint32_t most;   /* that a stage keeps in the best */
+    uint32_t *ranks; /* of the passes in the order that is played again */
+};
+
+static enum status allocate_table(struct order_table *t, struct arena *arena, const struct auto_play *p,
+                                  struct error *error)
+{
+    size_t all = p->last + 1, steps = (size_t)t->virtual_stages * t->micro_batches * p->kinds;
+    t->steps = arena_array(arena, struct order_step *, t->stages);
+    t->counts = arena_array(arena, uint32_t, t->stages);
+    t->placement = arena_array(arena, uint32_t, all);
+    bool good = t->steps != NULL && t->counts != NULL && t->placement != NULL;
+    for (uint32_t s = 0; good && s < t->stages; s++) {
+        t->steps[s] = arena_array(arena, struct order_step, steps);
+        good = t->steps[s] != NULL;
+    }
+    for (uint32_t v = 0, chunk = 0; good && v < all; v++) {
+        chunk += v > 0 && v % p->r->stages == 0;
+        t->placement[(size_t)order_auto_holder(p->r, v) * t->virtual_stages + chunk] = v;
+    }
+    return good ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory to schedule %u stages", t->stages);
+}
+
+static enum status allocate_play(struct auto_play *p, struct arena *arena, struct error *error)
 {
     const struct order_auto_request *r = p->r;
-    size_t cells = (size_t)r->stages * r->micro_batches;
-    t->steps = arena_array(&t->arena, struct order_step *, r->stages);
-    t->counts = arena_array(&t->arena, uint32_t, r->stages);
-    t->placement = arena_array(&t->arena, uint32_t, r->stages);
-    p->steps = arena_array(&t->arena, struct order_step *, r->stages);
-    p->counts = arena_array(&t->arena, uint32_t, r->stages);
-    p->stages = arena_array(&t->arena, struct stage_state, r->stages);
-    p->arrivals[0] = arena_array(&t->arena, double, cells);
-    p->arrivals[1] = arena_array(&t->arena, double, cells);
+    size_t all = p->last + 1, cells = all * r->micro_batches;
     for (p->leaves = 2; p->leaves < r->stages;) {
         p->leaves *= 2;
     }
-    p->choices = arena_array(&t->arena, struct choice, p->leaves);
-    p->first = arena_array(&t->arena, uint32_t, 2 * (size_t)p->leaves);
-    bool good = t->steps != NULL && t->counts != NULL && t->placement != NULL && p->steps != NULL &&
-                p->counts != NULL && p->stages != NULL && p->arrivals[0] != NULL && p->arrivals[1] != NULL &&
-                p->choices != NULL && p->first != NULL;
+    p->holders = arena_array(arena, uint32_t, all);
+    p->stages = arena_array(arena, struct auto_stage, r->stages);
+    p->next = arena_alloc(arena, all, sizeof *p->next);
+    p->choices = arena_array(arena, struct auto_choice, p->leaves);
+    p->first = arena_array(arena, uint32_t, 2 * (size_t)p->leaves);
+    p->cursors = arena_array(arena, uint32_t, r->stages);
+    p->awake = arena_array(arena, uint32_t, r->stages);
+    p->listed = arena_array(arena, bool, r->stages);
+    bool good = p->holders != NULL && p->stages != NULL && p->next != NULL && p->choices != NULL && p->first != NULL &&
+                p->cursors != NULL && p->awake != NULL && p->listed != NULL;
+    for (int kind = STEP_FORWARD; kind <= STEP_BACKWARD; kind++) {
+        p->arrivals[kind] = arena_array(arena, double, cells);
+        p->numbers[kind] = arena_array(arena, uint32_t, cells);
+        good = good && p->arrivals[kind] != NULL && p->numbers[kind] != NULL;
+    }
+    for (uint32_t v = 0; good && v < all; v++) {
+        p->holders[v] = order_auto_holder(r, v);
+    }
     for (uint32_t s = 0; good && s < r->stages; s++) {
-        t->placement[s] = s;
-        t->steps[s] = arena_array(&t->arena, struct order_step, (size_t)r->micro_batches * kinds(r));
-        p->steps[s] = arena_array(&t->arena, struct order_step, (size_t)r->micro_batches * kinds(r));
-        good = t->steps[s] != NULL && p->steps[s] != NULL;
+        double most = (double)r->micro_batches * r->virtual_stages;
+        double room = r->limits == NULL ? most : floor(r->limits[s] * r->virtual_stages + 1e-9);
+        p->stages[s].room = (uint32_t)fmin(room, most);
     }
     return good ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory to schedule %u stages", r->stages);
 }
 
-/* Keep the play's order if it ends sooner. */
-static void keep_best(struct order_table *t, const struct play *p, double end, const char *rule,
-                      struct order_auto_result *result)
+/* Keep the draft that has just been played if it ends sooner, or as soon with fewer activations. Returns whether it ends sooner. */
+static bool keep_best(struct search *search, double end, const char *rule)
 {
-    if (end >= result->makespan) {
-        return;
+    const struct order_table *draft = search->play.draft;
+    uint32_t most = 0;
+    for (uint32_t s = 0; s < draft->stages; s++) {
+        most = search->play.stages[s].most > most ? search->play.stages[s].most : most;
     }
-    result->makespan = end;
-    result->rule = rule;
+    bool sooner = end < search->result->makespan;
+    if (isinf(end) || !(sooner || (end <= search->result->makespan && most < search->most))) {
+        return false;
+    }
+    search->most = most;
+    search->result->makespan = end;
+    search->result->rule = rule;
+    for (uint32_t s = 0; s < draft->stages; s++) {
+        search->best->counts[s] = draft->counts[s];
+        memcpy(search->best->steps[s], draft->steps[s], draft->counts[s] * sizeof *draft->steps[s]);
+    }
+    return sooner;
+}
+
+/* Plays with the preferences of `table`. */
+static double play_again(struct search *search, const struct order_table *table)
+{
+    struct auto_play *p = &search->play;
+    for (uint32_t s = 0; s < table->stages; s++) {
+        for (uint32_t i = 0; i < table->counts[s]; i++) {
+            const struct order_step *step = &table->steps[s][i];
+            search->ranks[auto_pass(p, auto_virtual_stage(p, s, step->chunk), step->kind, step->micro_batch)] = i;
+        }
+    }
+    p->ranks = search->ranks;
+    double end = auto_play_greedily(p);
+    p->ranks = NULL;
+    return end;
+}
+
+static enum status try_registered(struct search *search, struct error *error)
+{
+    uint32_t count;
+    const struct pipeline_order *const *orders = registry_orders(&count);
+    for (uint32_t i = 0; i < count; i++) {
+        bool usable;
+        TRY(auto_given_order(&search->play, orders[i], &usable, error));
+        if (usable) {
+            const char *again = arena_printf(&search->best->arena, "%s, played again", orders[i]->name);
+            keep_best(search, auto_time_draft(&search->play), orders[i]->name);
+            keep_best(search, play_again(search, search->play.draft), again);
+            if (again == NULL) {
+                return error_set(error, STATUS_NO_MEMORY, "no memory to schedule %u stages", search->best->stages);
+            }
+        }
+    }
+    return STATUS_OK;
+}
+
+/* The draft by the rule with micro-batches entering at a pace, which it then need not keep. */
+static double play_paced(struct search *search, const struct auto_rule *rule, double pace, uint32_t burst)
+{
+    struct auto_play *p = &search->play;
+    p->rule = rule;
+    p->pace = pace;
+    p->burst = burst;
+    (void)auto_play_greedily(p);
+    p->pace = 0;
+    p->burst = 0;
+    double end = auto_time_draft(p);
+    keep_best(search, end, rule->name);
+    return end;
+}
+
+/* Whether a stage has been full in what has just been played, though not with all that there is. */
+static bool is_short_of_memory(const struct auto_play *p)
+{
     for (uint32_t s = 0; s < p->r->stages; s++) {
-        t->counts[s] = p->counts[s];
-        memcpy(t->steps[s], p->steps[s], p->counts[s] * sizeof *t->steps[s]);
+        const struct auto_stage *state = &p->stages[s];
+        if (state->most == state->room && state->room < (uint64_t)p->r->micro_batches * p->r->virtual_stages) {
+            return true;
+        }
     }
+    return false;
+}
+
+/* Work of the busiest stage for one micro-batch. */
+static double busiest(const struct order_auto_request *r)
+{
+    double most = 0;
+    for (uint32_t s = 0; s < r->stages; s++) {
+        most = fmax(most, work_of(r, s, STEP_FORWARD));
+    }
+    return most;
+}
+
+/* Where memory is short, stages that fill it at once stand still until the first micro-batches are back: even steps need less. The pace is at least what the busiest stage needs, and with less memory a
+ * longer one; a burst at first fills what memory there is beyond that. Looked for one after the other, in steps of a tenth and of a half. */
+static void try_paces(struct search *search)
+{
+    static const struct auto_rule PACED = { "paced", 0, (double)INFINITY, 0, false },
+                                  BURST = { "paced after a burst", 0, (double)INFINITY, 0, false },
+                                  PATIENT = { "paced, patient", 1, (double)INFINITY, 0, false };
+    const struct order_auto_request *r = search->play.r;
+    double work = busiest(r), best = (double)INFINITY, best_pace = work;
+    uint32_t best_burst = 0;
+    for (double pace = work; (r->micro_batches - 1) * pace < search->result->makespan; pace *= 1.1) {
+        double end = play_paced(search, &PACED, pace, 0);
+        best_pace = end < best ? pace : best_pace;
+        best = fmin(best, end);
+    }
+    double paces[] = { work, best_pace };
+    for (int i = best_pace > work ? 0 : 1; i < 2; i++) {
+        for (uint32_t burst = 1; burst < r->micro_batches && burst < search->play.stages[0].room;
+             burst += (burst + 1) / 2) {
+            double end = play_paced(search, &BURST, paces[i], burst);
+            if (end < best) {
+                best = end;
+                best_pace = paces[i];
+                best_burst = burst;
+            }
+        }
+    }
+    play_paced(search, &PATIENT, best_pace, best_burst);
+}
+
+static enum status find_best(struct search *search, struct error *error)
+{
+    struct auto_play *p = &search->play;
+    TRY(try_registered(search, error));
+    bool is_short = false;
+    for (int i = 0; i < RULE_COUNT; i++) {
+        p->rule = &RULES[i];
+        keep_best(search, auto_play_greedily(p), RULES[i].name);
+        is_short = is_short || is_short_of_memory(p);
+    }
+    if (is_short) {
+        try_paces(search);
+    }
+    while (keep_best(search, play_again(search, search->best), search->result->rule)) {
+    }
+    return STATUS_OK;
 }
 
 enum status order_auto(const struct order_auto_request *request, struct order_table *table,
                        struct order_auto_result *result, struct error *error)
 {
-    struct play p = { .r = request };
+    struct arena arena = { 0 };
+    enum status status = STATUS_OK;
     *table = (struct order_table){ .stages = request->stages,
                                    .micro_batches = request->micro_batches,
-                                   .virtual_stages = 1,
+                                   .virtual_stages = request->virtual_stages,
                                    .splits_backward = request->weight != NULL };
     *result = (struct order_auto_result){ .makespan = (double)INFINITY, .lower_bound = 0, .rule = "" };
     TRY(check_request(request, error));
-    enum status status = allocate(table, &p, error);
+    struct order_table draft = *table;
+    struct search search = { .play = { .r = request,
+                                       .draft = &draft,
+                                       .kinds = request->weight == NULL ? 2 : 3,
+                                       .last = request->stages * request->virtual_stages - 1 },
+                             .best = table,
+                             .result = result };
+    struct auto_play *p = &search.play;
+    search.ranks = arena_array(&arena, uint32_t, (size_t)(p->last + 1) * request->micro_batches * p->kinds);
+    TRY_OR_FAIL(allocate_table(table, &table->arena, p, error));
+    TRY_OR_FAIL(allocate_table(&draft, &arena, p, error));
+    TRY_OR_FAIL(allocate_play(p, &arena, error));
+    TRY_OR_FAIL(search.ranks != NULL
+                    ? STATUS_OK
+                    : error_set(error, STATUS_NO_MEMORY, "no memory to schedule %u stages", request->stages));
+    TRY_OR_FAIL(find_best(&search, error));
+    result->lower_bound = order_lower_bound(request);
+fail:
+    arena_free(&arena);
     if (status != STATUS_OK) {
         order_table_free(table);
-        return status;
     }
-    for (int i = 0; i < HAND_COUNT; i++) {
-        if ((request->weight != NULL || !HANDS[i].split) && play_hand(&p, &HANDS[i])) {
-            keep_best(table, &p, time_order(&p), HANDS[i].name, result);
-        }
-    }
-    for (int i = 0; i < RULE_COUNT; i++) {
-        p.rule = &RULES[i];
-        play(&p);
-        keep_best(table, &p, end_of(&p), RULES[i].name, result);
-    }
-    result->lower_bound = order_lower_bound(request);
-    return STATUS_OK;
+    return status;
 }

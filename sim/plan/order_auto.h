@@ -2,32 +2,54 @@
  * could run now, under several rules of preference, and keeps the best result.
  *
  * Rules of play (ours): a backward that can run does; a forward runs if the stage may keep one more activation; a weight part fills what would be idle, runs early when memory is full, and waits when a
- * backward is about to arrive. Besides these the hand-made orders 1f1b, zb-h1 and zb-h2 are candidates where their memory allows, so the result is never slower than they. */
+ * backward is about to arrive. Micro-batches enter as soon as they can, or where memory is short at a pace. Of several chunks the oldest micro-batch goes first. A forward that would take the room in which an older micro-batch must get through waits, so no limit of at least 1
+ * makes the pipeline wait for itself; and stages run what a neighbour sends in the order in which it sends it, so the steps can be run with messages too (order_table_check_transfers). Where both
+ * together get stuck, the rule is played again with room for all chunks of a micro-batch kept on every stage from when it enters.
+ *
+ * Besides these rules every registered order with the same placement is a candidate where its memory allows, so the result is never slower than they; and each of them, fitting or not, is played once
+ * more with its order as the preference, which mends what it leaves idle. The best of all is played again in this way until that makes it no
+ * shorter. Of equally short orders the one is taken whose fullest stage keeps least. */
 #ifndef MEMWALL_PLAN_ORDER_AUTO_H
 #define MEMWALL_PLAN_ORDER_AUTO_H
 
 #include "sim/plan/order_table.h"
 
-#define ORDER_AUTO_PASSES_MAX (1 << 20) /* stages * micro_batches */
+#define ORDER_AUTO_PASSES_MAX (1 << 20) /* stages * virtual_stages * micro_batches */
+
+/* Which virtual stage chunk c of stage s is. */
+enum auto_placement {
+    AUTO_LOOP, /* c * stages + s, as interleaved has it */
+    AUTO_V,    /* odd chunks run backwards through the stages: zb-v's, with 2 chunks; with more a zigzag */
+};
 
 struct order_auto_request {
-    uint32_t stages, micro_batches;
-    /* [stages], > 0, any unit. `weight` NULL: `backward` is whole, and activations are freed by it. */
+    uint32_t stages, micro_batches, virtual_stages;
+    enum auto_placement placement;
+    /* [stages * virtual_stages], of each virtual stage; > 0 (`weight` >= 0), any unit. `weight` NULL: `backward` is whole, and activations are freed by it. */
     const double *forward, *backward, *weight;
-    double hop;           /* >= 0: between neighbouring stages */
-    const double *limits; /* [stages]: most activations a stage may keep, >= 1; NULL: as many as there are */
+    /* [stages * virtual_stages], >= 0: added to each backward, after its gradient is there, or (eagerly) while the stage waits for it; NULL: nothing is recomputed. */
+    const double *recompute;
+    bool recompute_eagerly;
+    double hop; /* >= 0: between stages */
+    const double *
+        limits; /* [stages]: most activations a stage may keep, >= 1; a chunk's is 1 / virtual_stages; NULL: as many as there are */
 };
 
 struct order_auto_result {
     double makespan, lower_bound; /* in the request's unit: no order can beat the bound */
-    const char *rule;             /* which candidate won */
+    const char *rule;             /* which candidate won: a rule, or a registered order; lives as long as the table */
 };
 
-/* The caller frees `table` (order_table_free). STATUS_BAD_INPUT: a limit below 1, times that are not positive; STATUS_LIMIT. O(rules * passes * log stages). */
+/* The caller frees `table` (order_table_free). STATUS_BAD_INPUT: a limit below 1, times that are not positive; STATUS_LIMIT. O(candidates * passes * (chunks + log stages)). */
 enum status order_auto(const struct order_auto_request *request, struct order_table *table,
                        struct order_auto_result *result, struct error *error);
 
 /* What no order can beat: each stage's own work, after the shortest way to it and before the shortest way back; and one micro-batch's round trip. */
 double order_lower_bound(const struct order_auto_request *request);
+
+/* The stage that holds a virtual stage. */
+uint32_t order_auto_holder(const struct order_auto_request *request, uint32_t virtual_stage);
+/* "loop", "v"; false: neither. */
+bool order_auto_placement(const char *name, enum auto_placement *placement);
 
 #endif

@@ -11,7 +11,7 @@
 #include "sim/plan/order_table.h"
 #include "strategies/registry.h"
 
-/* Passes (stages x micro-batches) that the scheduler takes: it plays the whole pipeline several times. */
+/* Passes (stages x chunks x micro-batches) that the scheduler takes: it plays the whole pipeline several times. */
 enum { AUTO_PASSES_MAX = 1 << 16 };
 enum { STEPS_BYTES_MAX = 64 << 20 };
 
@@ -148,48 +148,81 @@ static enum status read_steps(struct plan *plan, const struct json *object, stru
 
 /* ---- the scheduler ---- */
 
-/* Key of `object`: one number for all stages or a list of one each; absent: what a device has of each stage's layers times `a_layer`. */
-static enum status read_times(const struct plan *plan, const struct json *object, const char *key, double minimum,
-                              double a_layer, double *values, struct error *error)
+/* One number for all stages, or a list of one each. */
+static enum status read_stage(const struct plan *plan, const struct json *at, uint32_t stage, double minimum,
+                              double *value, struct error *error)
 {
-    struct json at, item;
-    TRY(json_any_optional(object, key, &at, error));
-    bool listed = at.node != NULL && json_type(&at) == JSON_ARRAY;
-    if (listed && json_count(&at) != (size_t)plan->pipeline) {
-        return json_error(&at, error, "%zu numbers for %" PRId64 " stages: give one for all, or one each",
-                          json_count(&at), plan->pipeline);
+    struct json item = *at;
+    if (json_type(at) == JSON_ARRAY) {
+        if (json_count(at) != (size_t)plan->pipeline) {
+            return json_error(at, error, "%zu numbers for %" PRId64 " stages: give one for all, or one each",
+                              json_count(at), plan->pipeline);
+        }
+        json_item(at, stage, &item);
     }
-    for (size_t i = 0; i < (size_t)plan->pipeline; i++) {
-        double cut = plan->stage_replicas != NULL ? (double)plan->stage_replicas[i] : 1; /* it takes no dealt ones */
-        values[i] = a_layer * (double)plan->stage_layers[i] / cut;
-        if (listed) {
-            json_item(&at, i, &item);
-            TRY(json_as_real(&item, minimum, 1e9, &values[i], error));
-        } else if (at.node != NULL) {
-            TRY(json_as_real(&at, minimum, 1e9, &values[i], error));
+    return json_as_real(&item, minimum, 1e9, value, error);
+}
+
+/* Of each virtual stage: its part of what the key gives its stage; absent: what a device has of its layers times `a_layer`. */
+static enum status read_times(const struct plan *plan, const struct order_auto_request *request,
+                              const struct json *object, const char *key, double a_layer, double *values,
+                              struct error *error)
+{
+    struct json at;
+    TRY(json_any_optional(object, key, &at, error));
+    for (uint32_t v = 0; v < request->stages * request->virtual_stages; v++) {
+        uint32_t stage = order_auto_holder(request, v);
+        if (at.node != NULL) {
+            TRY(read_stage(plan, &at, stage, 1e-6, &values[v], error));
+            values[v] /= request->virtual_stages;
+        } else {
+            double cut = plan->stage_replicas != NULL ? plan->stage_replicas[stage] : 1; /* it takes no dealt ones */
+            values[v] = a_layer * (double)plan->stage_layers[v] / cut;
         }
     }
     return STATUS_OK;
 }
 
+static enum status read_placement(const struct json *object, enum auto_placement *placement, struct error *error)
+{
+    const char *name;
+    struct json at;
+    TRY(json_any_optional(object, "placement", &at, error));
+    if (at.node == NULL) {
+        return STATUS_OK;
+    }
+    TRY(json_as_string(&at, &name, error));
+    return order_auto_placement(name, placement) ? STATUS_OK
+                                                 : json_error(&at, error, "\"%.64s\" is none of loop, v", name);
+}
+
+/* `numbers` has room for four of each virtual stage. */
 static enum status make_steps(struct plan *plan, const struct json *object, double *numbers, struct order_table *table,
                               struct error *error)
 {
-    size_t p = (size_t)plan->pipeline;
-    struct order_auto_request request = { .stages = (uint32_t)p, .micro_batches = (uint32_t)plan->micro_batches };
+    struct order_auto_request request = { .stages = (uint32_t)plan->pipeline,
+                                          .micro_batches = (uint32_t)plan->micro_batches,
+                                          .virtual_stages = (uint32_t)plan->virtual_stages };
     struct order_auto_result result;
+    size_t all = (size_t)request.stages * request.virtual_stages;
+    double *forward = numbers, *backward = numbers + all, *weight = numbers + 2 * all, *limits = numbers + 3 * all;
     bool splits = json_has(object, "weight_gradient");
-    TRY(read_times(plan, object, "forward", 1e-6, 1, numbers, error));
-    TRY(read_times(plan, object, "backward", 1e-6, splits ? 1 : 2, numbers + p, error));
-    request.forward = numbers;
-    request.backward = numbers + p;
+    TRY(read_placement(object, &request.placement, error));
+    TRY(read_times(plan, &request, object, "forward", 1, forward, error));
+    TRY(read_times(plan, &request, object, "backward", splits ? 1 : 2, backward, error));
+    request.forward = forward;
+    request.backward = backward;
     if (splits) {
-        TRY(read_times(plan, object, "weight_gradient", 1e-6, 1, numbers + 2 * p, error));
-        request.weight = numbers + 2 * p;
+        TRY(read_times(plan, &request, object, "weight_gradient", 1, weight, error));
+        request.weight = weight;
     }
     if (json_has(object, "limits")) {
-        TRY(read_times(plan, object, "limits", 1, 1, numbers + 3 * p, error));
-        request.limits = numbers + 3 * p;
+        struct json at;
+        TRY(json_any_optional(object, "limits", &at, error));
+        for (uint32_t s = 0; s < request.stages; s++) {
+            TRY(read_stage(plan, &at, s, 1, &limits[s], error));
+        }
+        request.limits = limits;
     }
     TRY(json_real_or(object, "hop", 0, 1e9, 0, &request.hop, error));
     return order_auto(&request, table, &result, error);
@@ -198,7 +231,9 @@ static enum status make_steps(struct plan *plan, const struct json *object, doub
 enum status plan_order_schedule(struct plan *plan, const struct json *parallel, struct arena *arena,
                                 struct error *error)
 {
-    static const char *const keys[] = { "name", "forward", "backward", "weight_gradient", "limits", "hop" };
+    static const char *const keys[] = {
+        "name", "forward", "backward", "weight_gradient", "limits", "hop", "placement"
+    };
     struct json at = { 0 }, object;
     const char *name;
     struct order_table table;
@@ -206,13 +241,13 @@ enum status plan_order_schedule(struct plan *plan, const struct json *parallel, 
     if (object.node != NULL) {
         TRY(json_known_keys(&object, keys, sizeof keys / sizeof keys[0], error));
     }
-    if (plan->pipeline * plan->micro_batches > AUTO_PASSES_MAX) {
+    if (plan->pipeline * plan->virtual_stages * plan->micro_batches > AUTO_PASSES_MAX) {
         return json_error(parallel, error,
-                          "pipeline_order \"auto\": %" PRId64 " stages x %" PRId64
+                          "pipeline_order \"auto\": %" PRId64 " stages x %" PRId64 " chunks x %" PRId64
                           " micro-batches: allowed are %d passes; use a registered order",
-                          plan->pipeline, plan->micro_batches, AUTO_PASSES_MAX);
+                          plan->pipeline, plan->virtual_stages, plan->micro_batches, AUTO_PASSES_MAX);
     }
-    double *numbers = arena_array(arena, double, 4 * (size_t)plan->pipeline);
+    double *numbers = arena_array(arena, double, 4 * (size_t)plan->pipeline * (size_t)plan->virtual_stages);
     if (numbers == NULL) {
         return no_memory(error);
     }

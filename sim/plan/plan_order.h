@@ -6,7 +6,7 @@
  *     {"name": "auto", "forward": [1, 2], "backward": [2, 4]}    steps that a scheduler makes (sim/plan/order_auto.h)
  *
  * `auto` takes for each stage, one number or a list: "forward", "backward", "weight_gradient" (given: backwards are split), in any unit; "limits", the most activations that a stage may keep
- * (default: any number); and "hop". Absent forwards are 1 a layer of the stage (over the replicas that cut it), backwards 2, or 1 when they are split. */
+ * (default: any number); and "hop". With virtual_stages its chunks share a stage's times equally, and "placement" says where they are: "loop" (as interleaved; default) or "v" (as zb-v). Absent forwards are 1 a layer of the stage (over the replicas that cut it), backwards 2, or 1 when they are split. */
 #ifndef MEMWALL_PLAN_PLAN_ORDER_H
 #define MEMWALL_PLAN_PLAN_ORDER_H
 

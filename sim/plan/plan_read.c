@@ -230,12 +230,6 @@ static enum status schedule_auto(struct plan *plan, const struct model *model, c
 {
     struct json parallel;
     TRY(json_object_optional(root, "parallel", &parallel, error));
-    if (plan->virtual_stages != 1) {
-        return json_error(&parallel, error,
-                          "virtual_stages is %" PRId64 ": pipeline_order \"auto\" makes orders of one chunk a device, "
-                          "allowed is 1",
-                          plan->virtual_stages);
-    }
     TRY(read_stages(plan, model, root, arena, error));
     TRY(plan_check_stages(plan, model, error));
     return plan_order_schedule(plan, &parallel, arena, error);

@@ -72,6 +72,11 @@ refuses '"file" needs its steps: {"name": "file", "path": "mine.txt"}' $order=fi
 refuses 'needs its steps: {"name": "steps", "stages": \["F0 B0"\]}' $order=steps
 refuses 'expected a string' "$order={\"name\":\"steps\",\"stages\":[1]}"
 refuses '2 numbers for 4 stages: give one for all, or one each' "$order={\"name\":\"auto\",\"limits\":[1,2]}"
+refuses '"w" is none of loop, v' "$order={\"name\":\"auto\",\"placement\":\"w\"}" parallel.virtual_stages=2
+for how in '"placement":"v","limits":2,"weight_gradient":2' '"placement":"loop","limits":[1,2,3,1.5]'; do
+    run 0 run "$s" --set parallel.virtual_stages=2 --set "$order={\"name\":\"auto\",$how}"
+    holds "step time"
+done
 refuses 'unknown key "limit".*did you mean "limits"' "$order={\"name\":\"auto\",\"limit\":2}"
 refuses 'stage_layers\[1\]: stage 1 has 0 layers: every stage needs at least 1' $order=auto 'plan.stage_layers=[16,0,0,0]'
 refuses 'or your own steps: file, steps, auto' $order=zb-x

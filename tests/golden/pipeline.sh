@@ -31,7 +31,11 @@ svg=$(mktemp)
     ! grep -q 'activations kept' "$svg" && echo "ok   recomputed: micro-batches in flight" || { echo "FAIL recomputed: micro-batches in flight"; failures=$((failures + 1)); }
 rm -f "$svg"
 compare pipeline_copies pipeline --compare 1f1b,chimera --stages 2 --microbatches 2
-compare pipeline_bad_virtual pipeline --order auto --stages 2 --microbatches 2 --virtual 2
+compare pipeline_bad_virtual pipeline --compare 1f1b,zb-v --stages 2 --microbatches 2 --virtual 3
+compare pipeline_auto_v pipeline --order auto --stages 2 --microbatches 3 --virtual 2 --placement v --backward 1 --weight-grad 1 --limit 1.5
+compare pipeline_compare_chunks pipeline --compare auto,1f1b,interleaved --stages 2 --microbatches 4 --virtual 2
+compare pipeline_bad_placement pipeline --order auto --stages 2 --microbatches 2 --virtual 2 --placement w
+compare pipeline_placement_alone pipeline --order auto --stages 2 --microbatches 2 --placement v
 compare pipeline_auto_lazy pipeline --order auto --stages 2 --microbatches 3 --recompute lazy --limit 2
 compare pipeline_auto pipeline --order auto --stages 4 --microbatches 8 --forward 1,1,1,2 --backward 1 --weight-grad 1,1,2,1 --limit 5
 compare pipeline_eager pipeline --order 1f1b --stages 3 --microbatches 3 --forward 1,2,1 --recompute eager --keep-last
@@ -40,6 +44,10 @@ compare pipeline_bad_recompute pipeline --order 1f1b --stages 3 --microbatches 3
 compare pipeline_bad_auto pipeline --order auto --stages 3 --microbatches 3 --parameters in_flight_max=2
 compare pipeline_bad_limits pipeline --order auto --stages 3 --microbatches 3 --limit 2,1
 compare pipeline_bad_limit pipeline --order 1f1b --stages 3 --microbatches 3 --limit 3
+compare pipeline_bad_limit_of pipeline --order auto --stages 3 --microbatches 3 --limit 2,0.9,1
+compare pipeline_zero_time_of pipeline --order 1f1b --stages 3 --microbatches 3 --backward 2,0,2
+compare pipeline_keep_last_alone pipeline --order 1f1b --stages 3 --microbatches 3 --keep-last
+compare pipeline_auto_eager pipeline --order auto --stages 3 --microbatches 4 --backward 2,3,1 --recompute eager --limit 2 --keep-last
 compare pipeline_file pipeline --schedule-file tests/golden/schedule_mine.txt --forward 1,2
 compare pipeline_file_deadlock pipeline --schedule-file tests/golden/schedule_deadlock.txt
 compare pipeline_file_and_stages pipeline --schedule-file tests/golden/schedule_mine.txt --stages 2
