@@ -28,7 +28,7 @@ static const struct auto_rule RULES[] = {
 };
 enum { RULE_COUNT = sizeof RULES / sizeof RULES[0] };
 
-/* ---- bounds ---- */
+/* ---- times and places ---- */
 
 uint32_t order_auto_holder(const struct order_auto_request *r, uint32_t virtual_stage)
 {
@@ -41,44 +41,15 @@ static double recompute_of(const struct order_auto_request *r, uint32_t virtual_
     return r->recompute != NULL ? r->recompute[virtual_stage] : 0;
 }
 
-/* From the arrival of a gradient to its passing on; what is recomputed eagerly may be there already, but where a micro-batch turns round. */
-static double way_back(const struct order_auto_request *r, uint32_t virtual_stage)
-{
-    bool turns = virtual_stage + 1 == r->stages * r->virtual_stages;
-    return r->backward[virtual_stage] + (r->recompute_eagerly && !turns ? 0 : recompute_of(r, virtual_stage));
-}
-
-/* Of a stage's passes of kinds `first` to the last, for one micro-batch. */
-static double work_of(const struct order_auto_request *r, uint32_t stage, uint32_t first)
+/* Of all of a stage's passes, for one micro-batch. */
+static double work_of(const struct order_auto_request *r, uint32_t stage)
 {
     double work = 0;
     for (uint32_t c = 0; c < r->virtual_stages; c++) {
         uint32_t v = c * r->stages + (r->placement == AUTO_V && c % 2 == 1 ? r->stages - 1 - stage : stage);
-        work += first <= STEP_FORWARD ? r->forward[v] : 0;
-        work += first <= STEP_BACKWARD ? r->backward[v] + recompute_of(r, v) : 0;
-        work += r->weight != NULL ? r->weight[v] : 0;
+        work += r->forward[v] + recompute_of(r, v) + r->backward[v] + (r->weight != NULL ? r->weight[v] : 0);
     }
     return work;
-}
-
-double order_lower_bound(const struct order_auto_request *r)
-{
-    uint32_t all = r->stages * r->virtual_stages;
-    double round_trip = r->weight != NULL ? r->weight[0] : 0, bound = 0;
-    for (uint32_t v = 0; v < all; v++) {
-        bool hops = v + 1 < all && order_auto_holder(r, v) != order_auto_holder(r, v + 1);
-        round_trip += r->forward[v] + way_back(r, v) + (hops ? 2 * r->hop : 0);
-    }
-    bound = round_trip;
-    double before = 0, after = 0;
-    for (uint32_t s = 0; s < r->stages; s++) { /* the first of its chunks is virtual stage s */
-        double work = work_of(r, s, STEP_FORWARD), weight = work_of(r, s, STEP_BACKWARD_WEIGHT);
-        /* its last input gradient still goes back to stage 0, unless it ends with weight parts: one of the two */
-        bound = fmax(bound, before + r->micro_batches * work + fmax(0, after - r->micro_batches * weight));
-        before += r->forward[s] + r->hop;
-        after += way_back(r, s) + r->hop;
-    }
-    return bound;
 }
 
 bool order_auto_placement(const char *name, enum auto_placement *placement)
@@ -280,7 +251,7 @@ static double busiest(const struct order_auto_request *r)
 {
     double most = 0;
     for (uint32_t s = 0; s < r->stages; s++) {
-        most = fmax(most, work_of(r, s, STEP_FORWARD));
+        most = fmax(most, work_of(r, s));
     }
     return most;
 }
@@ -342,7 +313,7 @@ enum status order_auto(const struct order_auto_request *request, struct order_ta
                                    .micro_batches = request->micro_batches,
                                    .virtual_stages = request->virtual_stages,
                                    .splits_backward = request->weight != NULL };
-    *result = (struct order_auto_result){ .makespan = (double)INFINITY, .lower_bound = 0, .rule = "" };
+    *result = (struct order_auto_result){ .makespan = (double)INFINITY, .rule = "" };
     TRY(check_request(request, error));
     struct order_table draft = *table;
     struct search search = { .play = { .r = request,
@@ -360,7 +331,6 @@ enum status order_auto(const struct order_auto_request *request, struct order_ta
                     ? STATUS_OK
                     : error_set(error, STATUS_NO_MEMORY, "no memory to schedule %u stages", request->stages));
     TRY_OR_FAIL(find_best(&search, error));
-    result->lower_bound = order_lower_bound(request);
 fail:
     arena_free(&arena);
     if (status != STATUS_OK) {

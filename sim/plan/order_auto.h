@@ -36,16 +36,13 @@ struct order_auto_request {
 };
 
 struct order_auto_result {
-    double makespan, lower_bound; /* in the request's unit: no order can beat the bound */
-    const char *rule;             /* which candidate won: a rule, or a registered order; lives as long as the table */
+    double makespan;  /* in the request's unit */
+    const char *rule; /* which candidate won: a rule, or a registered order; lives as long as the table */
 };
 
 /* The caller frees `table` (order_table_free). STATUS_BAD_INPUT: a limit below 1, times that are not positive; STATUS_LIMIT. O(candidates * passes * (chunks + log stages)). */
 enum status order_auto(const struct order_auto_request *request, struct order_table *table,
                        struct order_auto_result *result, struct error *error);
-
-/* What no order can beat: each stage's own work, after the shortest way to it and before the shortest way back; and one micro-batch's round trip. */
-double order_lower_bound(const struct order_auto_request *request);
 
 /* The stage that holds a virtual stage. */
 uint32_t order_auto_holder(const struct order_auto_request *request, uint32_t virtual_stage);

@@ -1,14 +1,13 @@
-/* The scheduler that makes orders step by step. What a schedule file may say is t_order_file's. */
+/* The scheduler that makes orders step by step: facts and sizes. Against hand-made orders: t_order_auto; what a schedule file may say: t_order_file. */
 #include <time.h>
 
 #include "sim/exec.h"
 #include "sim/plan/bare_pipeline.h"
 #include "sim/plan/order_auto.h"
-#include "strategies/registry.h"
 #include "tests/test.h"
 
 struct measured {
-    double makespan, peak;
+    double makespan, bound, peak;
 };
 
 /* `limits` (may be NULL): activations that no stage keeps more of. */
@@ -18,12 +17,13 @@ static struct measured run_request(const struct bare_pipeline_request *request, 
     struct timeline timeline = { 0 };
     struct bare_pipeline_result result = { 0 };
     struct error error = { 0 };
-    struct measured measured = { 0, 0 };
+    struct measured measured = { 0 };
     const struct exec_options options = { .audit = true };
     EXPECT_INT(bare_pipeline_schedule(request, &schedule, &error), STATUS_OK);
     EXPECT_INT(exec_sim.run(&schedule, &options, &timeline, &error), STATUS_OK);
     EXPECT_INT(bare_pipeline_measure(request, &schedule, &timeline, &result, &error), STATUS_OK);
     measured.makespan = result.makespan;
+    measured.bound = result.bound.makespan;
     for (uint32_t s = 0; s < result.stage_count; s++) {
         measured.peak =
             result.stages[s].peak_activations > measured.peak ? result.stages[s].peak_activations : measured.peak;
@@ -58,7 +58,7 @@ static struct measured run_table(const struct order_table *table, const struct o
     return run_request(&request, times != NULL ? times->limits : NULL);
 }
 
-/* Random times, limits and hops: the order runs, keeps its limits, is never above the hand-made ones, never below the bound, and its makespan is what the simulator says. */
+/* Random times, limits and hops: the order runs, keeps its limits, and its makespan is what the simulator says. */
 static void test_auto(void)
 {
     uint32_t random = 99;
@@ -86,61 +86,14 @@ static void test_auto(void)
         struct order_auto_result result;
         struct error error = { 0 };
         EXPECT_INT(order_auto(&request, &table, &result, &error), STATUS_OK);
-        EXPECT(result.makespan >= order_lower_bound(&request) - 1e-9);
         EXPECT_INT(order_table_check(&table, "auto", &error), STATUS_OK);
-        EXPECT_REAL(run_table(&table, &request).makespan, result.makespan, 1e-6);
-        ratio += result.makespan / result.lower_bound;
+        struct measured measured = run_table(&table, &request);
+        EXPECT_REAL(measured.makespan, result.makespan, 1e-6);
+        ratio += measured.makespan / measured.bound;
         runs++;
         order_table_free(&table);
     }
     printf("mean of makespan over lower bound: %.3f\n", ratio / runs);
-}
-
-/* No hand-made order beats the bound, whatever the times; one that splits backwards has the bound of split passes. */
-static void test_no_order_beats_the_bound(void)
-{
-    static const struct {
-        const char *name;
-        bool splits;
-    } orders[] = {
-        { "gpipe", false }, { "1f1b", false }, { "dapple-pb", false }, { "zb-h1", true }, { "zb-h2", true }
-    };
-    uint64_t random = test_seed;
-    uint32_t runs = 0, met = 0;
-    for (uint32_t i = 0; i < 1000; i++) {
-        uint32_t p = 1 + i / 5 % 6, m = 1 + (uint32_t)test_below(&random, 12), k = i % 5;
-        double times[3][6];
-        for (uint32_t s = 0; s < 3 * p; s++) {
-            times[s % 3][s / 3] = 1 + (double)test_below(&random, i % 4 == 0 ? 1 : 5);
-        }
-        const struct order_auto_request bound = { .stages = p,
-                                                  .micro_batches = m,
-                                                  .virtual_stages = 1,
-                                                  .forward = times[0],
-                                                  .backward = times[1],
-                                                  .weight = orders[k].splits ? times[2] : NULL,
-                                                  .hop = (double)test_below(&random, 2) };
-        struct bare_pipeline_request request = {
-            .order = registry_order(orders[k].name, NULL),
-            .order_request = { .stages = p, .micro_batches = m, .virtual_stages = 1 },
-            .stage_forward = times[0],
-            .stage_backward = times[1],
-            .stage_weight = bound.weight,
-            .has_weight_gradient = orders[k].splits,
-            .hop = bound.hop,
-        };
-        parameters_defaults(request.order->parameters, request.order->parameter_count,
-                            &request.order_request.parameters);
-        double makespan = run_request(&request, NULL).makespan, least = order_lower_bound(&bound);
-        if (makespan < least - 1e-9) {
-            TEST_FAIL_("%s, %u stages, %u micro-batches: %g is below the bound %g", orders[k].name, p, m, makespan,
-                       least);
-        }
-        runs++;
-        met += makespan <= least + 1e-9;
-    }
-    printf("%u runs of hand-made orders, %u as short as the bound\n", runs, met);
-    EXPECT(met > runs / 10); /* the bound is one that orders reach */
 }
 
 /* Uniform stages: with p activations as good as ZB-H1, with 2p - 1 as ZB-H2, without split backwards as 1F1B. */
@@ -176,7 +129,6 @@ static void test_auto_uniform(void)
         request.limits = limits;
         EXPECT_INT(order_auto(&request, &table, &result, &error), STATUS_OK);
         EXPECT_REAL(result.makespan, (3 * p + p - 1) * 3.0, 1e-9);
-        EXPECT_REAL(result.lower_bound, (3 * p + p - 1) * 3.0, 1e-9);
         order_table_free(&table);
     }
     double time = 1, bad = 0.5;
@@ -230,4 +182,4 @@ static void test_many_stages(void)
     EXPECT_PART(error.message, "stage 7: a forward that takes 0");
 }
 
-TEST_MAIN(TEST(test_auto), TEST(test_no_order_beats_the_bound), TEST(test_auto_uniform), TEST(test_many_stages))
+TEST_MAIN(TEST(test_auto), TEST(test_auto_uniform), TEST(test_many_stages))
