@@ -106,6 +106,9 @@ static enum exit_code run(int argc, char **argv)
         status = print_explanation(&job, flags.json, &out, &error);
     }
     if (job.refused) {
+        status = job_find_remedies(&job, &flags, status, &error);
+    }
+    if (job.refused) {
         job_print_refusal(&job, exec_sim.name, flags.json, &error, &out);
         code = cli_answer(&flags, "explain", &out, EXIT_DOES_NOT_FIT);
     } else if (status != STATUS_OK) {

@@ -173,6 +173,7 @@ static enum exit_code run(int argc, char **argv)
     if (status == STATUS_OK) {
         status = run_studies_compute(&studies, &job, flags.quiet, &error);
     }
+    status = job_find_remedies(&job, &flags, status, &error);
     if (status == STATUS_OK && flags.out != NULL) {
         struct files_options files = { .ranks = ranks, .note = note, .note_bytes = sizeof note };
         struct run_texts record = { 0 };

@@ -61,6 +61,7 @@ static enum exit_code run(int argc, char **argv)
     if (status == STATUS_OK) {
         status = sched_verify(&job.schedule, &error);
     }
+    status = job_find_remedies(&job, &flags, status, &error);
     if (job.refused) {
         job_print_refusal(&job, exec_sim.name, flags.json, &error, &out);
         code = cli_answer(&flags, "schedule", &out, EXIT_DOES_NOT_FIT);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "sim/base/check.h"
 #include "sim/base/units.h"
@@ -14,25 +15,33 @@
 #include "sim/report/refusal.h"
 #include "strategies/planners/plan_answer.h"
 
+/* Those of the flags, --detail, --no-fold, and what is tried on top. */
+enum { LOADED_SETS_MAX = SETS_MAX + 2 + REMEDY_SETS_MAX };
+
 /* With a plan file the keys that a plan has belong to it. */
-static enum status load_with_plan(struct job *job, const struct cli_flags *flags, const char *const *sets,
+static enum status load_with_plan(struct scenario *scenario, const struct cli_flags *flags, const char *const *sets,
                                   uint32_t count, struct error *error)
 {
-    const char *of_scenario[SETS_MAX + 2];
+    const char *of_scenario[LOADED_SETS_MAX];
     uint32_t scenario_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (!plan_answer_takes_set(sets[i])) {
             of_scenario[scenario_count++] = sets[i];
         }
     }
-    TRY(scenario_load(&job->scenario, flags->positionals[0], of_scenario, scenario_count, error));
-    return plan_answer_load(&job->scenario, flags->plan, sets, count, error);
+    TRY(scenario_load(scenario, flags->positionals[0], of_scenario, scenario_count, error));
+    enum status status = plan_answer_load(scenario, flags->plan, sets, count, error);
+    if (status != STATUS_OK) {
+        scenario_free(scenario);
+    }
+    return status;
 }
 
-/* --detail and --no-fold are keys of the scenario like any other: they become --set. */
-enum status job_load(struct job *job, const struct cli_flags *flags, struct error *error)
+/* --detail and --no-fold are keys of the scenario like any other: they become --set. `more` sets come last. */
+static enum status load(struct scenario *scenario, const struct cli_flags *flags, const char *const *more,
+                        uint32_t more_count, struct error *error)
 {
-    const char *sets[SETS_MAX + 2];
+    const char *sets[LOADED_SETS_MAX];
     char detail[64];
     uint32_t count = 0;
     for (uint32_t i = 0; i < flags->set_count; i++) {
@@ -45,12 +54,49 @@ enum status job_load(struct job *job, const struct cli_flags *flags, struct erro
     if (flags->no_fold) {
         sets[count++] = "fold=false";
     }
+    for (uint32_t i = 0; i < more_count; i++) {
+        sets[count++] = more[i];
+    }
     if (flags->plan != NULL) {
-        return load_with_plan(job, flags, sets, count, error);
+        return load_with_plan(scenario, flags, sets, count, error);
     }
     return flags->scenario != NULL
-               ? scenario_parse(&job->scenario, flags->scenario, flags->positionals[0], sets, count, error)
-               : scenario_load(&job->scenario, flags->positionals[0], sets, count, error);
+               ? scenario_parse(scenario, flags->scenario, flags->positionals[0], sets, count, error)
+               : scenario_load(scenario, flags->positionals[0], sets, count, error);
+}
+
+enum status job_load(struct job *job, const struct cli_flags *flags, struct error *error)
+{
+    return load(&job->scenario, flags, NULL, 0, error);
+}
+
+bool job_can_load_again(const struct cli_flags *flags)
+{
+    struct stat about;
+    return flags->scenario != NULL || (stat(flags->positionals[0], &about) == 0 && S_ISREG(about.st_mode));
+}
+
+static enum status load_changed(void *context, struct scenario *scenario, const char *const *sets, uint32_t set_count,
+                                struct error *error)
+{
+    return load(scenario, context, sets, set_count, error);
+}
+
+enum status job_find_remedies(struct job *job, struct cli_flags *flags, enum status status, struct error *error)
+{
+    const struct remedy_request request = { .load = load_changed, .context = flags, .said = job->facts.would_do };
+    struct error own = { 0 };
+    bool asked = job->refused || (status == STATUS_OK && job->does_not_fit.length > 0);
+    if (!asked || !job_can_load_again(flags)) {
+        return status;
+    }
+    enum status found = remedies_find(&request, &job->remedies, &own);
+    if (found != STATUS_OK) {
+        job->refused = false;
+        *error = own;
+        return found;
+    }
+    return status;
 }
 
 enum status job_lower(struct job *job, struct error *error)
@@ -198,6 +244,7 @@ enum status job_execute(struct job *job, const struct cli_flags *flags, const st
         .does_not_fit = job->does_not_fit.length > 0 ? job->does_not_fit.text : NULL,
         .measured = job->step_count > 0 ? &job->measured : NULL,
         .is_elsewhere = job_is_elsewhere(executor, &job->scenario.machine),
+        .remedies = &job->remedies,
     };
     return result_compute(&job->result, &job->input, error);
 }
@@ -215,7 +262,8 @@ void job_print_refusal(const struct job *job, const char *executor, bool json, c
                                      .reason = error_text(refused, text, sizeof text),
                                      .plan = words.text != NULL ? words.text : "",
                                      .gpus = job->scenario.cluster.gpus,
-                                     .lack = job->facts.lack };
+                                     .lack = job->facts.lack,
+                                     .remedies = &job->remedies };
     if (json) {
         refusal_json(&refusal, out);
     } else {

@@ -8,6 +8,7 @@
 #include "sim/exec.h"
 #include "sim/plan/policy_facts.h"
 #include "sim/plan/scenario.h"
+#include "sim/report/remedy.h"
 #include "sim/report/result.h"
 
 struct job {
@@ -15,6 +16,7 @@ struct job {
     struct schedule schedule;
     struct policy_facts facts; /* of the lowering, for explain */
     bool refused;              /* the memory policy said STATUS_DOES_NOT_FIT: there is no schedule */
+    struct remedies remedies;  /* of what does not fit, once job_find_remedies has looked */
     struct timeline timeline;
     struct cost_table costs; /* of the simulation; empty with other executors */
     struct strbuf
@@ -30,6 +32,11 @@ struct job {
 /* Each step needs the one before. On error the job is left so that job_free works. */
 enum status job_load(struct job *job, const struct cli_flags *flags, struct error *error);
 enum status job_lower(struct job *job, struct error *error);
+/* Whether the scenario can be read once more: not standard input, not a pipe. */
+bool job_can_load_again(const struct cli_flags *flags);
+/* Of a job that was refused or did not fit in the simulator: what would do (sim/report/remedy.h); printed with the result. Nothing where it fits or cannot be read once more.
+ * `status` and `error`: of the job so far; returned as they are, unless the search fails. */
+enum status job_find_remedies(struct job *job, struct cli_flags *flags, enum status status, struct error *error);
 /* Load and lower for `executor`. Real executors have no phantoms: the schedule is then built without folding, and standard error says so where that matters. */
 enum status job_prepare(struct job *job, struct cli_flags *flags, const struct executor *executor, struct error *error);
 /* `options`: record_rates and the fields of real executors, or NULL for the defaults. A real executor's run may be interrupted (STATUS_EXECUTION); steps_s then has what was measured. */

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "sim/base/check.h"
 #include "sim/report/explain.h"
@@ -10,17 +9,10 @@
 #include "sim/sweep/sweep_scenario.h"
 #include "strategies/planners/plan_answer.h"
 
-/* Whether the scenario can be read once more: not standard input, not a pipe. */
-static bool is_readable_again(const struct cli_flags *flags)
-{
-    struct stat about;
-    return flags->scenario != NULL || (stat(flags->positionals[0], &about) == 0 && S_ISREG(about.st_mode));
-}
-
 /* The scenario as it was run: the file with all that the flags changed. Stays empty where it cannot be read again. */
 static enum status effective_scenario(const struct cli_flags *flags, struct strbuf *text, struct error *error)
 {
-    if (!is_readable_again(flags)) {
+    if (!job_can_load_again(flags)) {
         return STATUS_OK;
     }
     struct json_document *document = NULL;

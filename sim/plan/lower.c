@@ -104,6 +104,17 @@ void lower_lack(struct lowering *l, enum space_kind kind, double needed_bytes, d
     }
 }
 
+void lower_would_do(struct lowering *l, const char *format, ...)
+{
+    struct policy_facts *facts = l->request->facts;
+    if (facts != NULL && facts->would_do[0] == '\0') {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(facts->would_do, sizeof facts->would_do, format, arguments);
+        va_end(arguments);
+    }
+}
+
 static uint32_t copy(struct lowering *l, enum opcode opcode, enum queue_class queue_class, double bytes, bool pageable,
                      uint32_t after_op, uint32_t acquire, uint32_t release)
 {

@@ -94,6 +94,9 @@ void lower_fact(struct lowering *lowering, const struct policy_fact *fact);
 void lower_lack(struct lowering *lowering, enum space_kind kind, double needed_bytes, double has_bytes,
                 const char *what);
 
+/* Beside a lower_lack: a set of the scenario ("memory_policy.cpu_ratio=0.45") with which the policy would not refuse; the first counts. */
+void lower_would_do(struct lowering *lowering, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 uint32_t lower_stage(const struct lowering *lowering);
 /* What the pipeline order is asked for over all that the schedule holds. An asynchronous order is one stream: its micro-batches are those of all steps, numbered through. */
 struct order_request lower_order_request(const struct lowering *lowering);

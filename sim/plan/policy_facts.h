@@ -35,6 +35,7 @@ struct policy_facts {
     struct policy_fact items[POLICY_FACTS_MAX];
     uint32_t count;
     struct policy_lack lack;
+    char would_do[96]; /* beside a lack: the set of the scenario with which it would not be refused, or "" */
 };
 
 #endif

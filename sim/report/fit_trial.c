@@ -174,10 +174,10 @@ static enum status simulate(struct fit_trial *trial, struct run *run, bool reser
     return take_figures(trial, run, error);
 }
 
-static enum status prepare(struct fit_trial *trial, struct run *run, const char *file, const char *const *sets,
-                           uint32_t set_count, struct error *error)
+static enum status prepare(struct fit_trial *trial, struct run *run, fit_trial_load *load, void *context,
+                           struct error *error)
 {
-    TRY(scenario_load(&run->scenario, file, sets, set_count, error));
+    TRY(load(context, &run->scenario, error));
     const struct scenario *scenario = &run->scenario;
     snprintf(trial->name, sizeof trial->name, "%s", scenario->model.name);
     snprintf(trial->machine, sizeof trial->machine, "%s", scenario->machine.name);
@@ -193,7 +193,9 @@ static enum status prepare(struct fit_trial *trial, struct run *run, const char 
         .plan = &scenario->plan,
         .facts = &run->facts,
     };
-    return lower_schedule(&request, &run->schedule, error);
+    TRY(lower_schedule(&request, &run->schedule, error));
+    trial->ops = run->schedule.op_count;
+    return STATUS_OK;
 }
 
 void fit_trial_take_lack(struct fit_trial *trial, const struct policy_lack *lack)
@@ -229,15 +231,15 @@ static bool is_about_candidate(enum status status, enum fit_verdict *verdict)
     return false;
 }
 
-enum status fit_trial_run(struct fit_trial *trial, const char *file, const char *const *sets, uint32_t set_count,
-                          bool reserved, struct error *error)
+enum status fit_trial_run_loaded(struct fit_trial *trial, fit_trial_load *load, void *context, bool reserved,
+                                 struct error *error)
 {
     struct run run;
     struct error own = { 0 };
     char text[ERROR_MESSAGE_BYTES + ERROR_FILE_BYTES + ERROR_PATH_BYTES];
     memset(&run, 0, sizeof run);
     *trial = (struct fit_trial){ 0 };
-    enum status status = prepare(trial, &run, file, sets, set_count, &own);
+    enum status status = prepare(trial, &run, load, context, &own);
     if (status == STATUS_OK) {
         status = simulate(trial, &run, reserved, &own);
     }
@@ -250,6 +252,25 @@ enum status fit_trial_run(struct fit_trial *trial, const char *file, const char 
     }
     run_free(&run);
     return status;
+}
+
+struct file_with_sets {
+    const char *file;
+    const char *const *sets;
+    uint32_t set_count;
+};
+
+static enum status load_file(void *context, struct scenario *scenario, struct error *error)
+{
+    const struct file_with_sets *from = context;
+    return scenario_load(scenario, from->file, from->sets, from->set_count, error);
+}
+
+enum status fit_trial_run(struct fit_trial *trial, const char *file, const char *const *sets, uint32_t set_count,
+                          bool reserved, struct error *error)
+{
+    struct file_with_sets from = { file, sets, set_count };
+    return fit_trial_run_loaded(trial, load_file, &from, reserved, error);
 }
 
 void fit_space_json(struct json_writer *w, const char *key, const struct fit_space *space)

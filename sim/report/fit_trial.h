@@ -9,6 +9,7 @@
 #include "sim/ir/schedule.h"
 #include "sim/core/fit_search.h"
 #include "sim/plan/policy_facts.h"
+#include "sim/plan/scenario.h"
 
 /* A space at its peak. */
 struct fit_space {
@@ -27,6 +28,7 @@ struct fit_trial {
     int64_t parameters, micro_batch, global_batch;
     uint32_t gpus;
     char machine[256], policy[64];
+    uint32_t ops; /* of its schedule; 0: there was none */
     enum fit_verdict verdict;
     bool simulated; /* the figures below hold; of what does not fit: with memory to spare */
     double step_time_s, samples_per_s, tokens_per_s, tokens_per_s_per_gpu, model_tflops_per_gpu, mfu;
@@ -43,6 +45,11 @@ struct fit_trial {
  * input/output, faults of the program) are returned. */
 enum status fit_trial_run(struct fit_trial *trial, const char *file, const char *const *sets, uint32_t set_count,
                           bool reserved, struct error *error);
+
+/* The same of whatever `load` makes of the zeroed scenario. Its errors are taken as said above; it leaves nothing to free with them. */
+typedef enum status fit_trial_load(void *context, struct scenario *scenario, struct error *error);
+enum status fit_trial_run_loaded(struct fit_trial *trial, fit_trial_load *load, void *context, bool reserved,
+                                 struct error *error);
 
 /* `full` and needed_bytes from what a policy counted when it refused; nothing where it did not say. */
 void fit_trial_take_lack(struct fit_trial *trial, const struct policy_lack *lack);

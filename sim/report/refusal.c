@@ -35,6 +35,9 @@ void refusal_json(const struct refusal *refusal, struct strbuf *out)
         jw_array(&w, empty[i]);
         jw_end(&w);
     }
+    if (refusal->remedies != NULL) {
+        remedies_json(refusal->remedies, &w);
+    }
     jw_end(&w);
     strbuf_char(out, '\n');
 }
@@ -54,4 +57,7 @@ void refusal_text(const struct refusal *refusal, struct strbuf *out)
     text_table_cell(&table, "%s", refusal->reason);
     text_table_print(&table, 2, false, out);
     text_table_free(&table);
+    if (refusal->remedies != NULL) {
+        remedies_text(refusal->remedies, out);
+    }
 }

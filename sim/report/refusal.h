@@ -5,6 +5,7 @@
 
 #include "sim/base/strbuf.h"
 #include "sim/plan/policy_facts.h"
+#include "sim/report/remedy.h"
 
 struct refusal {
     const char *name;     /* of the scenario */
@@ -13,6 +14,7 @@ struct refusal {
     const char *plan; /* in words (sim/plan/plan_words.h) */
     uint32_t gpus;
     struct policy_lack lack;
+    const struct remedies *remedies; /* what would do, or NULL */
 };
 
 void refusal_json(const struct refusal *refusal, struct strbuf *out);

@@ -18,6 +18,7 @@
 #include "sim/base/strbuf.h"
 #include "sim/ir/schedule.h"
 #include "sim/ir/timeline.h"
+#include "sim/report/remedy.h"
 
 /* name, JSON key, what it is */
 #define TIME_CLASS_TABLE(X)                                                                                            \
@@ -103,6 +104,7 @@ struct result_input {
     enum dtype precision;
     const char *does_not_fit; /* why the step does not fit, when `timeline` was run with memory to spare; else NULL */
     const struct measured_steps *measured; /* of real executors; else NULL */
+    const struct remedies *remedies;       /* what would do where it does not fit, or NULL */
     bool is_elsewhere; /* measured on another computer than the machine described: no rates against its peaks */
 };
 

@@ -165,6 +165,9 @@ void result_print_json(const struct result *result, const struct result_input *i
         jw_end(&w);
     }
     jw_end(&w);
+    if (input->remedies != NULL) {
+        remedies_json(input->remedies, &w);
+    }
     jw_end(&w);
     strbuf_char(out, '\n');
 }

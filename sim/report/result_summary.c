@@ -365,4 +365,7 @@ void result_print_summary(const struct result *result, const struct result_input
         busiest_links(result, input, out);
         what_binds(result, out);
     }
+    if (input->remedies != NULL) {
+        remedies_text(input->remedies, out);
+    }
 }

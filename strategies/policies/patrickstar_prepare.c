@@ -278,6 +278,7 @@ static void say_enough(struct lowering *lowering, const struct ps_state *state, 
     snprintf(lacks, sizeof lacks, "%s", error->message);
     if (server > 0 && ratio <= 1) {
         error_set(error, STATUS_DOES_NOT_FIT, "%s; memory_policy.cpu_ratio %.2f would do", lacks, ratio);
+        lower_would_do(lowering, "memory_policy.cpu_ratio=%.2f", ratio);
     } else if (server > 0) {
         error_set(error, STATUS_DOES_NOT_FIT, "%s; servers of %.0f GB would do", lacks,
                   ceil(server * 1e-9 / lower_policy_parameter(lowering, PS_CPU_RATIO)));

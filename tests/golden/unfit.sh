@@ -91,4 +91,27 @@ for command in explain schedule; do
     [ $? = 2 ] && grep -q "^DOES NOT FIT: .* would need .* and has " "$folder/text"
     check "refused: the reason of $command" $?
 done
+# What would do is said with the result, ready to paste, and does: exit 0 with it.
+cat >"$folder/zero.json" <<'E'
+{ "model": "gpt2-xl", "machine": "yard-v100", "gpus": 1, "software": "deepspeed", "training": { "micro_batch": 64, "global_batch": 64 },
+  "memory_policy": { "name": "zero-offload" } }
+E
+for scenario in "$folder/zero.json" "$folder/refused.json"; do
+    "$binary" run "$scenario" >"$folder/text" 2>"$folder/err"
+    [ $? = 2 ] && sed -n '/^What would do/,$p' "$folder/text" | grep -q "^  --set "
+    check "would do: $scenario says it" $?
+    "$binary" run "$scenario" --json | grep -q '"would_do": \[$'
+    check "would do: $scenario, in JSON" $?
+    sed -n 's/^  \(--set .*\)$/\1/p' "$folder/text" >"$folder/changes"
+    while read -r change; do
+        # shellcheck disable=SC2086
+        "$binary" run "$scenario" $change >"$folder/text" 2>"$folder/err"
+        check "would do: $scenario $change" $?
+        ! grep -q "^What would do" "$folder/text"
+        check "would do: nothing to say where it fits, $change" $?
+    done <"$folder/changes"
+done
+"$binary" run - <"$folder/zero.json" >"$folder/text" 2>"$folder/err"
+[ $? = 2 ] && ! grep -q "^What would do" "$folder/text"
+check "would do: standard input cannot be read once more" $?
 [ "$failures" = 0 ]
