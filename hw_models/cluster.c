@@ -514,6 +514,20 @@ double cluster_core_count(const struct cluster *cluster, uint32_t node, uint32_t
     return rint(cluster->resources[cluster_cores(cluster, node, socket)].capacity / cores_together(cluster->machine));
 }
 
+double cluster_socket_bytes(const struct cluster *cluster, uint32_t socket)
+{
+    const struct machine *machine = cluster->machine;
+    uint32_t part = cluster->map->socket_parts[socket];
+    double bytes = 0;
+    for (uint32_t l = 0; l < machine->link_count; l++) {
+        const struct machine_link *link = &machine->links[l];
+        uint32_t other = link->a == part ? link->b : link->b == part ? link->a : CLUSTER_NONE;
+        bytes +=
+            other != CLUSTER_NONE && machine->parts[other].kind == PART_DRAM ? machine->parts[other].capacity_bytes : 0;
+    }
+    return bytes;
+}
+
 uint32_t cluster_gpu_socket(const struct cluster *cluster, uint32_t gpu)
 {
     return cluster->map->parts[cluster->map->gpu_parts[gpu % cluster->gpus_per_node]].socket;

@@ -89,6 +89,8 @@ double cluster_core_count(const struct cluster *cluster, uint32_t node, uint32_t
 uint32_t cluster_gpu_socket(const struct cluster *cluster, uint32_t gpu); /* nearest socket, 0.. within its node */
 /* The memory of that socket, as an end of copies. */
 struct endpoint cluster_gpu_host(const struct cluster *cluster, uint32_t gpu);
+/* Of the memory that hangs on a socket of each server. */
+double cluster_socket_bytes(const struct cluster *cluster, uint32_t socket);
 /* "node0/plx0>gpu1" in `buffer`. */
 const char *cluster_resource_name(const struct cluster *cluster, uint32_t resource, char *buffer, size_t size);
 

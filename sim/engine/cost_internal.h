@@ -8,6 +8,7 @@
 
 #include "hw_models/cluster.h"
 #include "sim/engine/cost_table.h"
+#include "sim/engine/host_spill.h"
 #include "sim/engine/kernel_cost.h"
 #include "sim/ir/schedule.h"
 
@@ -39,9 +40,9 @@ struct cost_builder {
     uint32_t *places;           /* [resource_count]: place in pending + 1; 0: not there */
     uint32_t pending_count, fixed_count;
     /* what rank a GPU represents, for peers and members; SCHED_NONE for phantoms and strangers */
-    uint32_t *gpu_ranks;    /* [cluster gpus] */
-    uint32_t *ports;        /* [rank_count]: resource, or SCHED_NONE for ranks that copy nothing to or from the host */
-    uint32_t *socket_users; /* [nodes * sockets]: GPUs of the schedule nearest to it */
+    uint32_t *gpu_ranks; /* [cluster gpus] */
+    uint32_t *ports;     /* [rank_count]: resource, or SCHED_NONE for ranks that copy nothing to or from the host */
+    struct host_socket *sockets; /* [nodes * sockets] */
     struct kernel_cost *kernels; /* [kernel_count]: tiles 0 until asked */
     uint32_t *work_records;      /* [work_count]: a record of the same kernels on some rank, plus one; 0: none */
     struct resource_use *ring;   /* scratch */

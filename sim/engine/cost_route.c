@@ -77,6 +77,25 @@ static double make_pages(struct cost_builder *b, uint32_t gpu, double bytes, boo
     return 1 / (1 / rate + each_s);
 }
 
+/* Bytes between a device or a drive and the memory of ranks at `gpu`'s socket, of which a share may lie on another. `way`: of all; its rate is that of the parts one after the other. */
+static enum status add_host_route(struct cost_builder *b, struct endpoint end, uint32_t gpu, bool to_host,
+                                  bool pageable, double bytes, bool phantom, struct route *way)
+{
+    struct endpoint host = cluster_gpu_host(b->cluster, gpu), far = host;
+    const struct host_socket *socket = &b->sockets[host.index];
+    double spilled = socket->spilled_share;
+    TRY(add_route(b, to_host ? end : host, to_host ? host : end, pageable, bytes * (1 - spilled), phantom, way));
+    if (spilled > 0) {
+        struct route across;
+        far.index = host.index - host.index % b->cluster->sockets + socket->other;
+        TRY(add_route(b, to_host ? end : far, to_host ? far : end, pageable, bytes * spilled, phantom, &across));
+        way->rate_cap_bytes_per_s =
+            1 / ((1 - spilled) / way->rate_cap_bytes_per_s + spilled / across.rate_cap_bytes_per_s);
+        way->latency_s = fmax(way->latency_s, across.latency_s);
+    }
+    return STATUS_OK;
+}
+
 enum status cost_of_host_copy(struct cost_builder *b, const struct sched_work *work, uint32_t rank, bool to_device,
                               bool fresh, struct op_cost *cost)
 {
@@ -91,7 +110,7 @@ enum status cost_of_host_copy(struct cost_builder *b, const struct sched_work *w
         }
         struct endpoint gpu = gpu_end(devices[i]), host = cluster_gpu_host(b->cluster, devices[i]);
         struct route phantom, *way = i == 0 ? &own : &phantom;
-        TRY(add_route(b, to_device ? host : gpu, to_device ? gpu : host, work->pageable, work->bytes, i != 0, way));
+        TRY(add_host_route(b, gpu, devices[i], !to_device, work->pageable, work->bytes, i != 0, way));
         if (fresh) {
             way->rate_cap_bytes_per_s = make_pages(b, devices[i], work->bytes, i != 0, way->rate_cap_bytes_per_s);
         }
@@ -160,11 +179,10 @@ enum status cost_of_storage(struct cost_builder *b, const struct sched_work *wor
         if (i != 0 && node_of(b, devices[i]) != node_of(b, devices[0])) {
             continue;
         }
-        struct endpoint host = cluster_gpu_host(b->cluster, devices[i]);
         for (uint32_t d = 0; d < drives; d++) {
             struct endpoint drive = { ENDPOINT_STORAGE, node_of(b, devices[i]) * drives + d };
             struct route route;
-            TRY(add_route(b, read ? drive : host, read ? host : drive, false, work->bytes / drives, i != 0, &route));
+            TRY(add_host_route(b, drive, devices[i], read, false, work->bytes / drives, i != 0, &route));
             rate += i == 0 ? route.rate_cap_bytes_per_s : 0;
             latency_s = i == 0 && route.latency_s > latency_s ? route.latency_s : latency_s;
             queued = i == 0 ? fmin(queued, queued_rate(b, &route)) : queued;

@@ -24,10 +24,7 @@ static enum status check_devices(struct cost_builder *b)
     for (uint32_t r = 0; r < s->rank_count; r++) {
         b->gpu_ranks[s->devices[s->ranks[r].first_device]] = r;
     }
-    for (uint32_t i = 0; i < s->device_count; i++) {
-        uint32_t node = s->devices[i] / b->cluster->gpus_per_node;
-        b->socket_users[node * b->cluster->sockets + cluster_gpu_socket(b->cluster, s->devices[i])]++;
-    }
+    host_spill(s, b->cluster, b->sockets);
     return STATUS_OK;
 }
 
@@ -71,10 +68,11 @@ static enum status prepare(struct cost_builder *b, struct arena *scratch)
     b->work_records = arena_array(scratch, uint32_t, s->work_count);
     b->latest = arena_array(scratch, struct cost_key_slot, s->work_count);
     b->gpu_ranks = arena_array(scratch, uint32_t, cluster == NULL ? 0 : cluster->gpus);
-    b->socket_users = arena_array(scratch, uint32_t, cluster == NULL ? 0 : (size_t)cluster->nodes * cluster->sockets);
+    b->sockets =
+        arena_array(scratch, struct host_socket, cluster == NULL ? 0 : (size_t)cluster->nodes * cluster->sockets);
     if (table->capacities == NULL || table->asked == NULL || table->op_costs == NULL || b->pending == NULL ||
         b->places == NULL || b->ring == NULL || b->kernels == NULL || b->work_records == NULL || b->latest == NULL ||
-        b->gpu_ranks == NULL || b->socket_users == NULL) {
+        b->gpu_ranks == NULL || b->sockets == NULL) {
         return error_set(b->error, STATUS_NO_MEMORY, "no memory for the costs of %u ops", s->op_count);
     }
     if (b->software != NULL) {

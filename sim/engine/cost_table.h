@@ -39,6 +39,7 @@
 
 /* DRAM traffic of one Adam step with fp32 state: reads p, m, v, g and writes p, m, v (hardware.md C.8). */
 #define HOST_OPTIMIZER_BYTES_PER_PARAMETER 28.0
+#define HOST_OPTIMIZER_READ_SHARE          (16 / HOST_OPTIMIZER_BYTES_PER_PARAMETER)
 
 /* What host copies at the full rate of a GPU's PCIe link leave of NVLink to collectives: 129.0 -> 115.3 GB/s on 4 V100, 44.3 -> 40.7 on 2 (hardware.md E.5). */
 #define COPY_PORT_SHARE 0.1

@@ -397,13 +397,38 @@ enum status cost_of_pair(struct cost_builder *b, const struct sched_work *work, 
     return cost_of_group(b, COLLECTIVE_SEND_RECV, work->bytes, &b->schedule->groups[group], cost);
 }
 
+/* Adam's traffic: its share on the socket's own memory, and what has spilled on another's, across the link. */
+static enum status add_adam_traffic(struct cost_builder *b, uint32_t node, uint32_t socket, double bytes)
+{
+    const struct cluster *cluster = b->cluster;
+    const struct host_socket *own = &b->sockets[node * cluster->sockets + socket];
+    double spilled = bytes * own->spilled_share;
+    cost_amount(b, cluster_dram(cluster, node, socket), bytes - spilled);
+    for (int write = 0; write < 2 && spilled > 0; write++) {
+        struct endpoint near = { ENDPOINT_HOST, node * cluster->sockets + socket };
+        struct endpoint far = { ENDPOINT_HOST, node * cluster->sockets + own->other };
+        double moved = spilled * (write ? 1 - HOST_OPTIMIZER_READ_SHARE : HOST_OPTIMIZER_READ_SHARE);
+        struct route route;
+        TRY(cluster_route(cluster, write ? near : far, write ? far : near, false, &route, b->error));
+        for (uint32_t i = 0; i < route.use_count; i++) { /* the cores are Adam's; the near DRAM holds no copy */
+            uint32_t resource = route.uses[i].resource;
+            enum resource_kind kind = cluster->resources[resource].kind;
+            if (kind == RESOURCE_LINK || kind == RESOURCE_LINK_BOTH ||
+                resource == cluster_dram(cluster, node, own->other)) {
+                cost_amount(b, resource, route.uses[i].coefficient * moved);
+            }
+        }
+    }
+    return STATUS_OK;
+}
+
 enum status cost_of_host_optimizer(struct cost_builder *b, const struct sched_work *work, uint32_t rank,
                                    struct op_cost *cost)
 {
     const struct cluster *cluster = b->cluster;
     uint32_t gpu = b->schedule->devices[b->schedule->ranks[rank].first_device], sharers = cost_sharers(b, rank);
     uint32_t node = gpu / cluster->gpus_per_node, socket = cluster_gpu_socket(cluster, gpu);
-    uint32_t cores = cluster_cores(cluster, node, socket), users = b->socket_users[node * cluster->sockets + socket];
+    uint32_t cores = cluster_cores(cluster, node, socket), users = b->sockets[node * cluster->sockets + socket].users;
     double share = cluster_core_count(cluster, node, socket) / users, stretch = 1;
     if (cluster->machine->gpu.on_host) { /* whole threads, at least one; more of them than cores share these */
         share = fmax(1, floor(share));
@@ -417,7 +442,7 @@ enum status cost_of_host_optimizer(struct cost_builder *b, const struct sched_wo
     double bytes = HOST_OPTIMIZER_BYTES_PER_PARAMETER * work->parameters;
     cost_begin(b);
     cost_fixed(b, cores, share * sharers / stretch);
-    cost_amount(b, cluster_dram(cluster, node, socket), bytes * sharers);
+    TRY(add_adam_traffic(b, node, socket, bytes * sharers));
     TRY(cost_end(b, cost, 0, work->parameters / rate * stretch, bytes));
     cost->weight *= stretch;
     return STATUS_OK;

@@ -292,6 +292,7 @@ enum status explain_scenario(struct explanation *explanation, const struct expla
     explain_states(&e);
     explain_activations(&e);
     explain_memory(&e);
+    explain_host_sockets(&e);
     explain_flops(&e);
     explain_kernels(&e);
     explain_collectives(&e);

@@ -59,6 +59,8 @@ void explain_memory(struct explainer *e);
 void explain_policy(struct explainer *e);
 /* No section where nothing of the optimizer runs on the host. */
 void explain_host_optimizer(struct explainer *e);
+/* Into the section of memory; nothing where a server has one socket or holds nothing. */
+void explain_host_sockets(struct explainer *e);
 /* A table of a plug-in's parameters; none where it has none. */
 void explain_parameters(struct explainer *e, const char *title, const struct parameter *table, uint32_t count,
                         const struct parameter_values *values);

@@ -180,6 +180,35 @@ void explain_policy(struct explainer *e)
     drives_table(e);
 }
 
+/* ---- host memory by socket ---- */
+
+void explain_host_sockets(struct explainer *e)
+{
+    static const char *const columns[] = { "server",         "socket",        "GPUs",      "wanted bytes",
+                                           "capacity bytes", "spilled bytes", "on socket", NULL };
+    const struct result *result = e->from->result;
+    uint32_t sockets = e->from->input->cluster->sockets;
+    bool open = false;
+    for (uint32_t i = 0; i < result->socket_count && sockets > 1; i++) {
+        const struct host_socket *socket = &result->sockets[i];
+        uint32_t node = i / sockets;
+        if (!(socket->wanted_bytes > 0)) {
+            continue;
+        }
+        if (!open) {
+            explain_table(e, "What stands in host memory all step long, by the socket of its ranks", columns);
+            open = true;
+        }
+        explain_cell_number(e, node);
+        explain_cell_number(e, i % sockets);
+        explain_cell_number(e, socket->users);
+        explain_cell_number(e, socket->wanted_bytes);
+        explain_cell_number(e, socket->capacity_bytes);
+        explain_cell_number(e, host_socket_spilled_bytes(socket));
+        explain_cell_number(e, socket->other);
+    }
+}
+
 /* ---- Adam on the host ---- */
 
 struct host_adam {
@@ -218,6 +247,9 @@ static void socket_users(const struct explainer *e, const struct sched_rank *ran
     }
 }
 
+/* Of times in whole picoseconds, of updates that take a microsecond or more. */
+#define ALONE_ROUNDING 1e-6
+
 static void host_adam_row(struct explainer *e, const struct sched_rank *rank, const struct host_adam *sum)
 {
     const struct schedule *s = e->from->input->schedule;
@@ -238,7 +270,9 @@ static void host_adam_row(struct explainer *e, const struct sched_rank *rank, co
     explain_cell_number(e, cores);
     explain_cell_number(e, by_cores / 1e9);
     explain_cell_number(e, by_memory / 1e9);
-    explain_cell_text(e, by_cores < by_memory ? "cores" : "host memory");
+    bool by_other_socket = e->from->result->sockets[node * cluster->sockets + socket].spilled_share > 0 &&
+                           sum->alone_s * fmin(by_cores, by_memory) > sum->parameters * (1 + ALONE_ROUNDING);
+    explain_cell_text(e, by_other_socket ? "other socket" : by_cores < by_memory ? "cores" : "host memory");
     explain_cell_number(e, sum->alone_s);
     explain_cell_number(e, sum->busy_s);
 }
@@ -262,7 +296,8 @@ void explain_host_optimizer(struct explainer *e)
             explain_section(e, "host_optimizer", "Adam on the host",
                             "time = parameters / min(cores of a GPU x rate of a core, DRAM bandwidth / DRAM bytes a "
                             "parameter / GPUs of the rank on the socket). The cores of a socket are shared equally by "
-                            "the GPUs in use there.");
+                            "the GPUs in use there. What has spilled onto another socket (section memory) goes across "
+                            "the link between them.");
             explain_value(e, "DRAM traffic of a parameter", HOST_OPTIMIZER_BYTES_PER_PARAMETER, "bytes",
                           "7 fp32 numbers: reads parameter, m, v, gradient; writes parameter, m, v", "7 x 4",
                           "the least that fp32 Adam can move (sim/engine/cost_table.h)");

@@ -353,6 +353,20 @@ static enum status compute_done(struct result *result, const struct result_input
     return status;
 }
 
+static enum status host_memory(struct result *result, const struct result_input *input, struct error *error)
+{
+    const struct cluster *cluster = input->cluster;
+    result->socket_count = cluster == NULL ? 0 : cluster->nodes * cluster->sockets;
+    result->sockets = arena_array(&result->arena, struct host_socket, result->socket_count);
+    if (result->sockets == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory for %u sockets", result->socket_count);
+    }
+    if (cluster != NULL) {
+        host_spill(input->schedule, cluster, result->sockets);
+    }
+    return STATUS_OK;
+}
+
 enum status result_compute(struct result *result, const struct result_input *input, struct error *error)
 {
     *result = (struct result){ .name = input->name, .schedule_hash = input->timeline->schedule_hash, .steps = 1 };
@@ -363,10 +377,10 @@ enum status result_compute(struct result *result, const struct result_input *inp
         result->steps = window.steps;
         result->step_time_s = s_from_ps(window.to_ps - window.from_ps);
     }
-    enum status status = STATUS_OK;
-    if (result->complete) {
+    enum status status = host_memory(result, input, error);
+    if (status == STATUS_OK && result->complete) {
         status = compute_done(result, input, error);
-    } else {
+    } else if (status == STATUS_OK) {
         timeline_explain(input->schedule, input->timeline, &result->outcome);
     }
     if (input->does_not_fit != NULL) {

@@ -16,6 +16,7 @@
 #include "hw_models/software.h"
 #include "sim/base/arena.h"
 #include "sim/base/strbuf.h"
+#include "sim/engine/host_spill.h"
 #include "sim/ir/schedule.h"
 #include "sim/ir/timeline.h"
 #include "sim/report/remedy.h"
@@ -79,6 +80,8 @@ struct result {
     uint32_t link_count;
     struct bound bounds[BOUNDS_MAX]; /* by share, descending */
     uint32_t bound_count;
+    struct host_socket *sockets; /* of all servers, by node and socket (sim/engine/host_spill.h) */
+    uint32_t socket_count;
     struct strbuf outcome; /* explanation when it does not fit */
     struct arena arena;
 };

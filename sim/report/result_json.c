@@ -1,6 +1,7 @@
 /* The result as JSON, schema "memwall.result/1" (DESIGN.md section 6). */
 #include "sim/base/json_write.h"
 #include "sim/base/units.h"
+#include "sim/report/host_memory.h"
 #include "sim/report/link_kind.h"
 #include "sim/report/memory_efficiency.h"
 #include "sim/report/result.h"
@@ -151,6 +152,7 @@ void result_print_json(const struct result *result, const struct result_input *i
     memory_efficiency_print(&efficiency, &w);
     jw_uint(&w, "ops", input->schedule->op_count);
     print_devices(&w, input);
+    host_memory_json(result, input, &w);
     print_breakdown(&w, result, input);
     print_traffic(&w, result, input);
     if (result->complete && input->timeline->resources == NULL) {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "sim/base/units.h"
+#include "sim/report/host_memory.h"
 #include "sim/report/link_series.h"
 #include "sim/report/memory_efficiency.h"
 #include "sim/report/result.h"
@@ -290,6 +291,7 @@ static void memory(const struct result *result, const struct result_input *input
                   pinned ? "; pinned memory lies inside host memory" : "",
                   result->complete ? "" : "; reserved: as the whole step would");
     memory_rows(input, out);
+    host_memory_text(result, input, out);
     if (result->complete) {
         warn_of_fragmentation(input, out);
     }
