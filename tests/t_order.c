@@ -199,9 +199,34 @@ static void test_verify_catches(void)
     EXPECT_PART(error.message, "micro-batch 1 of chunk 0 has 1 passes, 2 are needed");
     struct order_step outside[] = { { STEP_FORWARD, 1, 0 } };
     EXPECT_INT(order_verify(order, &request, 0, outside, 1, &error), STATUS_BAD_SCHEDULE);
+    EXPECT_PART(error.message, "chunk 1 is out of range: there are kinds 0 to 1, micro-batches 0 to 1, chunks 0 to 0");
     struct order_step weight[] = { { STEP_BACKWARD_WEIGHT, 0, 0 } };
     EXPECT_INT(order_verify(order, &request, 0, weight, 1, &error), STATUS_BAD_SCHEDULE);
     EXPECT_PART(error.message, "out of range");
+}
+
+/* A build of a plug-in that counts wrongly is told so: it is no error of memwall's. */
+static uint32_t claims_too_many(const struct order_request *request, uint32_t stage, struct order_step *steps)
+{
+    (void)stage;
+    (void)steps;
+    return 2 * request->micro_batches + 1;
+}
+
+static void test_build_past_its_room(void)
+{
+    static const struct pipeline_order order = { .abi = PIPELINE_ORDER_ABI,
+                                                 .name = "wild",
+                                                 .summary = "",
+                                                 .virtual_stages = 1,
+                                                 .model_replicas = 1,
+                                                 .build = claims_too_many };
+    struct order_request request = request_of(&order, 2, 1, 3);
+    struct order_step steps[6];
+    struct error error = { 0 };
+    uint32_t count;
+    EXPECT_INT(order_steps(&order, &request, 1, steps, &count, &error), STATUS_BAD_SCHEDULE);
+    EXPECT_PART(error.message, "order wild, stage 1: its build says that it wrote 7 steps, where there is room for 6");
 }
 
 static void test_parameters(void)
@@ -334,4 +359,4 @@ static void test_in_flight(void)
 
 TEST_MAIN(TEST(test_in_flight), TEST(test_warm_up), TEST(test_dapple_limits), TEST(test_gpipe), TEST(test_1f1b),
           TEST(test_dapple_pb), TEST(test_interleaved), TEST(test_placement), TEST(test_every_order_verifies),
-          TEST(test_refusals), TEST(test_verify_catches), TEST(test_parameters))
+          TEST(test_refusals), TEST(test_verify_catches), TEST(test_build_past_its_room), TEST(test_parameters))

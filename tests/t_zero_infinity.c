@@ -98,6 +98,30 @@ static void test_bytes(void)
     }
 }
 
+/* Everything page-locked in DeepSpeed's ZeRO-3 (facts C.2): 4 bytes a parameter of fp32 gradients, 2 of weights where these are offloaded, 2 of the sum of gradients where micro-batches accumulate. */
+static void test_pinned_volumes(void)
+{
+    static struct report_run run;
+    for (int i = 0; i < 12; i++) {
+        const int gpus = 1 + i % 2, accumulation = 1 + i / 2 % 3;
+        const bool offloaded = i < 6;
+        const struct zero_case c = {
+            gpus, 3, accumulation,
+            offloaded ? "{\"name\": \"zero3-offload\", \"round_pinned\": \"none\"}"
+                      : "{\"name\": \"zero3-offload\", \"parameters_on\": \"device\", \"round_pinned\": \"none\"}",
+            ""
+        };
+        if (zero_run(&run, &c)) {
+            double held = 0;
+            for (int k = 0; k < BUFFER_CLASS_COUNT; k++) {
+                held += zero_held(&run, SPACE_PINNED, (enum buffer_class)k);
+            }
+            EXPECT_REAL(held, ((offloaded ? 6 : 4) + (accumulation > 1 ? 2 : 0)) * parameters_of(&run), 1e-6);
+        }
+        report_run_free(&run);
+    }
+}
+
 static uint32_t pageable_copies(const struct report_run *run, enum opcode opcode)
 {
     uint32_t count = 0;
@@ -232,6 +256,43 @@ static void test_sub_groups(void)
         EXPECT_REAL(last - first, p * (16 / 2e9 + 1 / 1e9 + 12 / 1e9), 1e-9);
     }
     report_run_free(&run);
+}
+
+/* Serial sub-groups on drives of other rates: each byte of the update takes the time of its own direction, so that exchanging the two rates changes it. */
+static void test_drive_rates(void)
+{
+    static const double rates[][2] = { { 2, 1 }, { 1, 2 }, { 2, 2 }, { 3, 0.5 } }; /* GB/s read, written */
+    static struct report_run run;
+    const struct zero_case c = {
+        1, 3, 1, "{\"name\": \"zero-infinity\", \"parameters_on\": \"host\", \"sub_group_elements\": 2000000}", ""
+    };
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+        char machine[1024];
+        snprintf(machine, sizeof machine,
+                 "{\"base\": \"toy-2gpu\", \"parts\": [{\"id\": \"cpu0\", \"kind\": \"cpu_socket\", \"cores\": 10},"
+                 " {\"id\": \"dram0\", \"kind\": \"host_dram\", \"capacity_GiB\": 128},"
+                 " {\"id\": \"gpu[0-1]\", \"kind\": \"gpu\"}, {\"id\": \"nvme0\", \"kind\": \"nvme\","
+                 " \"capacity_GB\": 1000, \"read_GBps\": %g, \"write_GBps\": %g}],"
+                 " \"links\": [{\"kind\": \"ddr\", \"a\": \"cpu0\", \"b\": \"dram0\", \"GBps\": 100},"
+                 " {\"kind\": \"pcie\", \"a\": \"cpu0\", \"b\": \"gpu[0-1]\", \"lanes\": 16, \"GBps\": 10},"
+                 " {\"kind\": \"pcie\", \"a\": \"cpu0\", \"b\": \"nvme0\", \"lanes\": 4, \"GBps\": 4},"
+                 " {\"kind\": \"nvlink\", \"a\": \"gpu0\", \"b\": \"gpu1\", \"lanes\": 4, \"GBps\": 100}]}",
+                 rates[i][0], rates[i][1]);
+        if (zero_run_on(&run, &c, machine)) {
+            double first = -1, last = 0; /* of states: weights live in host memory */
+            for (uint32_t k = 0; k < run.schedule.op_count; k++) {
+                enum opcode opcode = run.schedule.ops[k].opcode;
+                first = opcode == OP_STORAGE_READ && first < 0 ? zero_start_s(&run, k) : first;
+                last = opcode == OP_STORAGE_WRITE ? zero_end_s(&run, k) : last;
+            }
+            /* 12 of states and 4 of gradient read, 1 ns of Adam, 12 written */
+            double each = 16 / (rates[i][0] * 1e9) + 1 / 1e9 + 12 / (rates[i][1] * 1e9);
+            EXPECT_REAL(last - first, parameters_of(&run) * each, 1e-9);
+            printf("reads %g, writes %g GB/s: update %.4f s, step %.4f s\n", rates[i][0], rates[i][1], last - first,
+                   run.result.step_time_s);
+        }
+        report_run_free(&run);
+    }
 }
 
 /* Orders that split the backward, or hold all forwards first, move the same bytes. */
@@ -418,6 +479,6 @@ static void test_initialised_on_device(void)
     }
 }
 
-TEST_MAIN(TEST(test_bytes), TEST(test_pageable), TEST(test_initialised_on_device), TEST(test_prefetch), TEST(test_live),
-          TEST(test_sub_groups), TEST(test_orders), TEST(test_twin_flow), TEST(test_folding), TEST(test_queue_depth),
-          TEST(test_refused))
+TEST_MAIN(TEST(test_bytes), TEST(test_pinned_volumes), TEST(test_pageable), TEST(test_initialised_on_device),
+          TEST(test_prefetch), TEST(test_live), TEST(test_sub_groups), TEST(test_drive_rates), TEST(test_orders),
+          TEST(test_twin_flow), TEST(test_folding), TEST(test_queue_depth), TEST(test_refused))

@@ -46,7 +46,7 @@ static void expect_bytes(int gpus, int zero_stage, int accumulation, bool code)
 static void test_bytes(void)
 {
     for (int code = 0; code < 2; code++) {
-        for (int accumulation = 1; accumulation <= 3; accumulation += 2) {
+        for (int accumulation = 1; accumulation <= 4; accumulation++) {
             expect_bytes(1, 0, accumulation, code != 0);
             expect_bytes(1, 2, accumulation, code != 0);
             expect_bytes(2, 1, accumulation, code != 0);

@@ -139,11 +139,14 @@ void pipeline_text(const struct pipeline_run *run, struct strbuf *out)
                   request->recompute != BARE_KEEP && request->last_stage_keeps ? " but on the last stage" : "");
     strbuf_printf(out, "  makespan      %g\n", result->makespan);
     strbuf_printf(
-        out,
-        "  lower bound   %g for every order: %g before stage %u can begin, %g of its work, %g after it; this one "
-        "is %.4g %% over it\n",
-        result->bound.makespan, result->bound.before, result->bound.stage, result->bound.work, result->bound.after,
-        over_bound(result));
+        out, "  lower bound   %g for every order: %g before stage %u can begin, %g of its work, %g after it; ",
+        result->bound.makespan, result->bound.before, result->bound.stage, result->bound.work, result->bound.after);
+    if (over_bound(result) > 0) {
+        strbuf_printf(out, "this one is %.4g %% over it%s\n", over_bound(result),
+                      run->scheduled.rule != NULL ? " (which knows no limit of memory)" : "");
+    } else {
+        strbuf_append(out, "this one reaches it\n");
+    }
     if (run->scheduled.rule != NULL) {
         strbuf_printf(out, "  rule          %s\n", run->scheduled.rule);
     }

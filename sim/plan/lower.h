@@ -152,7 +152,15 @@ uint32_t lower_data_collective(struct lowering *lowering, enum opcode opcode, do
 double lower_pass_bytes(const struct lowering *lowering, const struct lower_layer *layer, enum lower_pass_kind kind);
 
 /* The activation of (layer, micro-batch) is held in a buffer that its backward releases. `take` hands that duty to the policy between forward and backward (returns the buffer); `give` names the
- * buffer that the backward will release (possibly a new one). */
+ * buffer that the backward will release (possibly a new one). To the host and back, without prefetch:
+ *
+ *     after_pass, LOWER_FORWARD:    own = lower_activation_take(l, layer, m), host = lower_buffer(l, SPACE_PINNED, bytes, BUFFER_ACTIVATION, 0, "saved, on the host");
+ *                                   down = lower_copy_to_host(l, bytes, false, lower_last_compute(l), host, own);
+ *     before_pass, LOWER_BACKWARD:  back = lower_buffer(l, SPACE_DEVICE, bytes, BUFFER_ACTIVATION, 0, "saved, back on the device");
+ *                                   up = lower_copy_to_device(l, bytes, false, down, back, host);
+ *                                   lower_activation_give(l, layer, m, back), lower_next_depends(l, up);
+ *
+ * where host and down are kept for each (layer->index, m) from the one to the other, and layers of which lower_activation_bytes is 0 are left alone. */
 uint32_t lower_activation_take(struct lowering *lowering, const struct lower_layer *layer, uint32_t micro_batch);
 void lower_activation_give(struct lowering *lowering, const struct lower_layer *layer, uint32_t micro_batch,
                            uint32_t buffer);

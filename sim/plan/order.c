@@ -205,8 +205,10 @@ enum status order_verify(const struct pipeline_order *order, const struct order_
         if (step->kind >= kinds(order) || step->micro_batch >= request->micro_batches ||
             step->micro_batch % replicas != request->replica || step->chunk >= request->virtual_stages) {
             status = error_set(error, STATUS_BAD_SCHEDULE,
-                               "order %s, stage %u, step %u: kind %u, micro-batch %u, chunk %u is out of range",
-                               order->name, stage, i, step->kind, step->micro_batch, step->chunk);
+                               "order %s, stage %u, step %u: kind %u, micro-batch %u, chunk %u is out of range: "
+                               "there are kinds 0 to %u, micro-batches 0 to %u, chunks 0 to %u",
+                               order->name, stage, i, step->kind, step->micro_batch, step->chunk, kinds(order) - 1u,
+                               request->micro_batches - 1, request->virtual_stages - 1);
             break;
         }
         uint8_t *cell = &done[(size_t)(step->micro_batch / replicas) * request->virtual_stages + step->chunk];
@@ -237,10 +239,15 @@ enum status order_steps(const struct pipeline_order *order, const struct order_r
                         struct order_step *steps, uint32_t *count, struct error *error)
 {
     CHECK(stage < request->stages);
-    uint32_t replicas = order_replicas(request, stage);
+    uint32_t replicas = order_replicas(request, stage), room = order_step_count(order, request) / replicas;
     CHECK(request->replica < replicas);
     *count = order->build(request, stage, steps);
-    CHECK(*count <= order_step_count(order, request) / replicas);
+    if (*count > room) {
+        return error_set(error, STATUS_BAD_SCHEDULE,
+                         "order %s, stage %u: its build says that it wrote %u steps, where there is room for %u "
+                         "(order_step_count)",
+                         order->name, stage, *count, room);
+    }
     for (uint32_t i = 0; i < *count; i++) {
         steps[i].micro_batch = steps[i].micro_batch * replicas + request->replica;
     }

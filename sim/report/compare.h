@@ -56,6 +56,7 @@ enum { COMPARED_BOUNDS = 3 };
 
 struct compare_side {
     const char *name, *executor, *schedule_hash, *reason; /* reason: NULL when it fits */
+    const char *machine, *plan;                           /* NULL: the result does not say */
     bool fits;
     bool complete; /* the step came to its end: rates and times hold */
     double gpus;

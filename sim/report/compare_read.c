@@ -24,6 +24,8 @@ static enum status read_head(struct compare_side *side, const struct json *root,
     int64_t gpus;
     TRY(schema_check(root, "memwall.result/1", true, error));
     TRY(json_string_or(root, "name", "", &side->name, error));
+    TRY(json_string_or(root, "machine", NULL, &side->machine, error));
+    TRY(json_string_or(root, "plan", NULL, &side->plan, error));
     TRY(json_string_or(root, "executor", "sim", &side->executor, error));
     TRY(json_string_or(root, "schedule_hash", "", &side->schedule_hash, error));
     TRY(json_bool(root, "fits", &side->fits, error));

@@ -80,12 +80,6 @@ static void put_row(void *context, const struct compared_figure *figure)
     put_ratio(&p->table, compare_ratio(figure));
 }
 
-static void put_side(const char *letter, const struct compare_side *side, struct strbuf *out)
-{
-    strbuf_printf(out, "  %s  %s: %.0f GPU%s, %s executor%s\n", letter, side->name, side->gpus,
-                  side->gpus > 1 ? "s" : "", side->executor, side->fits ? "" : ", DOES NOT FIT");
-}
-
 static void put_bounds(const char *letter, const struct compare_side *side, struct strbuf *out)
 {
     struct text_table table = { .column_count = 2, .right = 1u };
@@ -107,6 +101,20 @@ static void put_wrapped(const char *text, uint32_t indent, struct strbuf *out)
     text_table_cell(&table, "%s", text);
     text_table_print(&table, indent, false, out);
     text_table_free(&table);
+}
+
+/* Names may be equal: machine and plan tell the two apart. */
+static void put_side(const char *letter, const struct compare_side *side, struct strbuf *out)
+{
+    struct strbuf about = { 0 };
+    strbuf_printf(out, "  %s  %s: %.0f GPU%s, %s executor%s\n", letter, side->name, side->gpus,
+                  side->gpus > 1 ? "s" : "", side->executor, side->fits ? "" : ", DOES NOT FIT");
+    if (side->machine != NULL && side->plan != NULL) {
+        strbuf_printf(&about, "%s; %s", side->machine, side->plan);
+        put_wrapped(about.text != NULL ? about.text : "", 5, out);
+        out->failed = out->failed || about.failed;
+        strbuf_free(&about);
+    }
 }
 
 /* Why it does not fit: its first line, wrapped; the rest stands in the result. */

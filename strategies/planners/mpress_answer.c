@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "sim/base/check.h"
+#include "sim/base/strbuf.h"
 #include "sim/base/units.h"
 #include "sim/ir/timeline.h"
 #include "strategies/planners/mpress_attempts.h"
@@ -84,30 +85,76 @@ static enum status fill_choice(const struct mpress_search *search, const struct 
     return label(search, &choice->plan, choice, error);
 }
 
-static enum status explain_stage(const struct mpress_search *search, const struct mpress_attempt *best, uint32_t stage,
-                                 struct planner_result *result, struct error *error)
+/* ": activations of 2 layers to the host" for each way that something of the stage leaves; nothing where all stays. */
+static void append_away(const struct mpress_case *c, const struct mpress_attempt *best, uint32_t stage,
+                        struct strbuf *out)
 {
-    const struct mpress_case *c = &search->c;
+    static const char *const tensors[MOVE_TENSOR_COUNT] = { [MOVE_ACTIVATION] = "activations",
+                                                            [MOVE_OPTIMIZER] = "optimizer states",
+                                                            [MOVE_VERSION] = "older weight versions" };
+    static const char *const targets[MOVE_TARGET_COUNT] = { [MOVE_TO_HOST] = "to the host",
+                                                            [MOVE_TO_DEVICES] = "to other devices",
+                                                            [MOVE_TO_CPU] = "to the host and updated there",
+                                                            [MOVE_TO_RECOMPUTE] = "recomputed" };
     uint32_t counts[MOVE_TENSOR_COUNT][MOVE_TARGET_COUNT + 1] = { { 0 } };
     for (uint32_t i = 0; i < c->positions; i++) {
         for (int what = 0; what < MOVE_TENSOR_COUNT && c->layers[i].stage == stage; what++) {
             counts[what][best->choices.of[i].target[what]]++;
         }
     }
-    const uint32_t *a = counts[MOVE_ACTIVATION], *o = counts[MOVE_OPTIMIZER], *v = counts[MOVE_VERSION];
-    TRY(planner_reason(search->answer, result, error,
-                       "stage %u on gpu %" PRId64 ": %.4g GiB with everything resident, %.4g now; activations of %u "
-                       "layers recomputed, %u to the host, %u to other devices; states of %u to the host, %u updated "
-                       "there, %u on other devices",
-                       stage, best->choices.place[stage], c->unsaved.peak_bytes[stage] / GIB,
-                       best->view.peak_bytes[stage] / GIB, a[MOVE_TO_RECOMPUTE], a[MOVE_TO_HOST], a[MOVE_TO_DEVICES],
-                       o[MOVE_TO_HOST], o[MOVE_TO_CPU], o[MOVE_TO_DEVICES]));
-    return v[MOVE_TO_HOST] + v[MOVE_TO_DEVICES] == 0
-               ? STATUS_OK
-               : planner_reason(search->answer, result, error,
-                                "stage %u: %u older weight versions a layer; those of %u layers to the host, of %u to "
-                                "other devices",
-                                stage, c->versions[stage], v[MOVE_TO_HOST], v[MOVE_TO_DEVICES]);
+    for (int what = 0; what < MOVE_TENSOR_COUNT; what++) {
+        for (int to = 0; to < MOVE_TARGET_COUNT; to++) {
+            uint32_t count = counts[what][to];
+            if (count > 0) {
+                strbuf_printf(out, "%s %s of %u layer%s %s", out->length == 0 ? ":" : ",", tensors[what], count,
+                              count == 1 ? "" : "s", targets[to]);
+            }
+        }
+    }
+}
+
+static bool holds_of(const struct mpress_case *c, const struct plan *plan, uint32_t stage, uint32_t owner)
+{
+    for (uint32_t m = 0; m < plan->move_count; m++) {
+        const struct tensor_move *move = &plan->moves[m];
+        for (uint32_t k = 0; k < move->stripe_count; k++) {
+            for (int64_t at = move->first; at <= move->last && move->stripes[k].stage == stage; at++) {
+                if (c->layers[at].stage == owner) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+/* "; it holds tensors of stage 0, stage 3": those whose stripes lie on the stage's device. */
+static void append_guests(const struct mpress_case *c, const struct plan *plan, uint32_t stage, struct strbuf *out)
+{
+    bool any = false;
+    for (uint32_t owner = 0; owner < c->stages; owner++) {
+        if (holds_of(c, plan, stage, owner)) {
+            strbuf_printf(out, "%s stage %u", any ? "," : "; it holds tensors of", owner);
+            any = true;
+        }
+    }
+}
+
+static enum status explain_stage(const struct mpress_search *search, const struct mpress_attempt *best, uint32_t stage,
+                                 struct planner_result *result, struct error *error)
+{
+    const struct mpress_case *c = &search->c;
+    struct strbuf text = { 0 };
+    append_away(c, best, stage, &text);
+    append_guests(c, &result->best.plan, stage, &text);
+    enum status status = text.failed
+                             ? error_set(error, STATUS_NO_MEMORY, "out of memory planning")
+                             : planner_reason(search->answer, result, error,
+                                              "stage %u on gpu %" PRId64 ": %.4g GiB with all resident, %.4g now%s",
+                                              stage, best->choices.place[stage], c->unsaved.peak_bytes[stage] / GIB,
+                                              best->view.peak_bytes[stage] / GIB, text.text != NULL ? text.text : "");
+    strbuf_free(&text);
+    return status;
 }
 
 /* The budget is kept by live bytes; what PyTorch's allocator holds beside them is said. */
@@ -144,11 +191,12 @@ static enum status explain(const struct mpress_search *search, const struct mpre
             continue;
         }
         if (mpress_fits(&other->view)) {
-            TRY(planner_reason(search->answer, result, error, "%s: %.6g s", other->name,
+            TRY(planner_reason(search->answer, result, error, "tried: %s: %.6g s", other->name,
                                other->view.result.step_time_s));
         } else {
-            TRY(planner_reason(search->answer, result, error, "%s: %.4g GiB too much, all devices and hosts together",
-                               other->name, other->view.over_bytes / GIB));
+            TRY(planner_reason(search->answer, result, error,
+                               "tried: %s: %.4g GiB too much, all devices and hosts together", other->name,
+                               other->view.over_bytes / GIB));
         }
     }
     for (uint32_t s = 0; s < search->c.stages; s++) {

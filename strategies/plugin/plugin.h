@@ -11,7 +11,7 @@
  *     memwall run S.json --plugin ./my.so --set memory_policy=mine
  *
  * <memwall.h> and memwall.pc come with `cmake --install build --prefix DIR`. What a plug-in calls is in the program: it links against nothing. strategies/plugin/exports.list (installed, with
- * example.c, under share/memwall/plugin) says which functions those are: the kits of sim/plan/lower.h, sim/plan/order.h and strategies/planners/planner.h and what they hand out. */
+ * example.c, under share/memwall/plugin) says which functions those are: the kits of sim/plan/lower.h, strategies/policies/activation_kit.h (include it behind <memwall.h>), sim/plan/order.h and strategies/planners/planner.h, and what they hand out. */
 #ifndef MEMWALL_STRATEGIES_PLUGIN_H
 #define MEMWALL_STRATEGIES_PLUGIN_H
 

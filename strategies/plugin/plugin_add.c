@@ -138,7 +138,8 @@ static enum status check(const struct memwall_plugin *plugin, const char *file, 
 {
     if (plugin->abi != MEMWALL_PLUGIN_ABI || plugin->headers == NULL || strcmp(plugin->headers, plugin_headers) != 0) {
         return error_at(error, STATUS_BAD_INPUT, file, NULL,
-                        "was compiled with the headers of another memwall (%.40s; this one has %s): compile it again",
+                        "was compiled with the headers of another memwall (%.40s; this one has %s): install those of "
+                        "this one (cmake --install build --prefix DIR) and compile it again with them",
                         plugin->abi == MEMWALL_PLUGIN_ABI && plugin->headers != NULL ? plugin->headers : "unknown",
                         plugin_headers);
     }

@@ -2,7 +2,25 @@
  * copies that carry out what a policy has chosen.
  *
  * The unit is what one transformer layer saves for one micro-batch (a *saving*). Times are estimates for choosing alone: each pass its kernels alone, one after the other, no waiting; copies at
- * the rate of the way to the host when nobody else uses it. The schedule that comes out is timed by the executor like any other. */
+ * the rate of the way to the host when nobody else uses it. The schedule that comes out is timed by the executor like any other.
+ *
+ * The smallest policy of this kind (a plug-in includes this header behind <memwall.h>): every second layer goes to the host, and comes back in time by estimate.
+ *
+ *     static void begin(struct lowering *lowering)
+ *     {
+ *         struct activation_rank *rank = activation_begin(lowering);
+ *         for (uint32_t i = 0; rank != NULL && i < rank->layer_count * rank->micro_batches; i++) {
+ *             struct activation_saving *saving = &rank->savings[i];
+ *             if (saving->bytes > 0 && saving->layer % 2 == 1) {
+ *                 activation_move(rank, saving);
+ *             }
+ *         }
+ *         if (rank != NULL) {
+ *             activation_trigger_in_time(rank);
+ *             activation_ready(lowering, rank);
+ *         }
+ *     }
+ *     ... .begin_rank = begin, .before_pass = activation_before_pass, .after_pass = activation_after_pass, .streams = true */
 #ifndef MEMWALL_STRATEGIES_POLICIES_ACTIVATION_KIT_H
 #define MEMWALL_STRATEGIES_POLICIES_ACTIVATION_KIT_H
 

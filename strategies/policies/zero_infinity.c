@@ -92,6 +92,8 @@ static struct zero_options options_of(const double *values)
     }
     options.states = (int)values[OPTIMIZER_ON] == STATE_TIER_NVME ? SPACE_STORAGE : options.states;
     options.tile_elements = options.scratch_elements = values[SUB_GROUP];
+    /* fp16_partition.data.copy_(fp32_partition.data) by sub-group (DeepSpeed, stage3.py): PyTorch casts into pages of its own on the side of the source (aten, native/cuda/Copy.cu) */
+    options.casts_in_pages = options.code && options.weights == SPACE_DEVICE;
     options.prefetch_elements = values[PREFETCH_ELEMENTS];
     options.persistent_elements = values[PERSISTENCE_THRESHOLD];
     options.live_elements = values[MAX_LIVE];

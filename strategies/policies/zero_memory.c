@@ -175,6 +175,9 @@ static void hold_weights(struct lowering *lowering)
         hold(lowering, SPACE_PINNED, stage * o->weight_stages, BUFFER_COMMUNICATION, "staging of weights from drives");
     } else if (o->weights == SPACE_PINNED) {
         pinned_block(lowering, (state->host_parameters + state->device_parameters) * each);
+    } else if (o->casts_in_pages) {
+        hold(lowering, SPACE_HOST, fmin(o->tile_elements, state->host_parameters) * each, BUFFER_WORKSPACE,
+             "new weights of a sub-group on their way up");
     } else if (o->weights == SPACE_DEVICE && !o->tiled && !zero_casts_on_device(o)) {
         hold(lowering, SPACE_PINNED, pinned_block(lowering, state->host_parameters * each), BUFFER_COMMUNICATION,
              "new weights on their way up");

@@ -41,6 +41,8 @@ struct zero_options {
     enum space_kind states, weights; /* where optimizer states and weights live */
     enum space_kind gradients;       /* of host memory that takes them: SPACE_PINNED, or pageable SPACE_HOST */
     double uploaded_bytes;           /* of a parameter's new weight on its way up: 2, or 4 and cast on the device */
+    bool
+        casts_in_pages; /* new 16-bit weights that live on the device pass through pageable memory, tile_elements at a time; else through a page-locked copy of all */
     /* fetching weights (ZeRO-3) */
     double prefetch_elements, persistent_elements, live_elements, reuse_elements;
     /* drives */

@@ -124,8 +124,9 @@ static void update_serial(struct lowering *lowering, uint32_t after_op)
 void zero_update_upload(struct lowering *lowering, double parameters, uint32_t down)
 {
     struct zero_state *state = zero_state_of(lowering);
-    state->last_upload = lower_copy_to_device(lowering, parameters * weight_bytes(lowering), false, state->last_update,
-                                              SCHED_NONE, SCHED_NONE);
+    state->last_upload =
+        lower_copy_to_device(lowering, parameters * weight_bytes(lowering), state->options.casts_in_pages,
+                             state->last_update, SCHED_NONE, SCHED_NONE);
     builder_depends(lower_builder(lowering), down);
 }
 

@@ -47,6 +47,28 @@ expect "where there are no scenarios the installed ones are listed" $?
 run 1 run "$s" --set memory_policy=late-host-adam
 complains 'unknown memory policy "late-host-adam"'
 
+# ---- a policy of activations on the kit, as strategies/policies/activation_kit.h says: half of what vdnn moves ----
+kit=$prefix/include/memwall/strategies/policies/activation_kit.h
+{
+    echo '#include <memwall.h>'
+    echo '#include "strategies/policies/activation_kit.h"'
+    sed -n '/^ \*     static void begin/,/^ \*     }$/s/^ \* *//p' "$kit"
+    echo 'static const struct memory_policy half = { .abi = MEMORY_POLICY_ABI, .name = "half", .summary = "",'
+    sed -n 's/^ \* *\.\.\. \(.begin_rank = begin.*\) \*\/$/\1 };/p' "$kit"
+    echo 'static const struct memory_policy *const policies[] = { &half };'
+    echo 'const struct memwall_plugin memwall_plugin = { .abi = MEMWALL_PLUGIN_ABI, .headers = MEMWALL_HEADERS, .policies = policies, .policy_count = 1 };'
+} >"$folder/half.c"
+make_plugin "$folder/half.c" "$folder/half.so"
+for policy in vdnn half; do
+    run 0 schedule "$s" --plugin "$folder/half.so" --set memory_policy="$policy"
+    grep -c " copy_d2h " "$folder/out" >"$folder/$policy"
+done
+counts=$(cat "$folder/vdnn" "$folder/half" | xargs)
+[ "$counts" = "128 64" ]
+expect "of 16 layers and 8 micro-batches every copy, and every second: $counts" $?
+run 0 run "$s" --plugin "$folder/half.so" --set memory_policy=half
+holds "pinned memory of server 0"
+
 # ---- its planner plans as the built-in ones do: budgets, reasons, a plan that runs ----
 run 0 list planners --plugin "$mine"
 holds zero-ladder
@@ -57,7 +79,7 @@ holds '"simulated": 4'
 holds 'ZeRO-3 would take'
 peaks=$(sed -n 's/.*ZeRO-[0-9] would take .* s and \([0-9.]*\) GiB.*/\1/p' "$folder/out")
 [ "$(echo "$peaks" | wc -l)" = 3 ]
-expect "  the other three rungs, each with its memory: $(echo $peaks)" $?
+expect "  the other three rungs, each with its memory: ${peaks//$'\n'/ }" $?
 least=$(echo "$peaks" | sort -g | head -1)
 run 0 plan "$s" --plugin "$mine" $l --budget-gib "$least"5 --out "$folder/ladder.json" --quiet
 run 0 run "$s" --plan "$folder/ladder.json" --json --quiet
@@ -79,12 +101,13 @@ holds '2 found in the database, 0 computed'
 # ---- every function that the kit promises can be called ----
 {
     echo '#include <memwall.h>'
+    echo '#include "strategies/policies/activation_kit.h"'
     echo '#include <stdint.h>'
     echo 'typedef void (*any)(void);'
     echo '#pragma GCC diagnostic ignored "-Wcast-function-type"'
     echo 'extern const any all[]; const any all[] = {'
-    for header in sim/plan/lower.h sim/plan/order.h sim/ir/builder.h sim/base/arena.h sim/base/status.h strategies/planners/planner.h strategies/planners/oracle.h; do
-        gcc -std=c17 -fpreprocessed -dD -E "$prefix/include/memwall/$header" | tr '\n' ' ' | grep -oE '\b(lower|order|builder|arena|error|status|planner|oracle)_[a-z0-9_]+\(' | tr -d '(' | sort -u
+    for header in sim/plan/lower.h sim/plan/order.h sim/ir/builder.h sim/base/arena.h sim/base/status.h strategies/planners/planner.h strategies/planners/oracle.h strategies/policies/activation_kit.h; do
+        gcc -std=c17 -fpreprocessed -dD -E "$prefix/include/memwall/$header" | tr '\n' ' ' | grep -oE '\b(lower|order|builder|arena|error|status|planner|oracle|activation)_[a-z0-9_]+\(' | tr -d '(' | sort -u
     done | grep -vx arena_array | sed 's/.*/    (any)&,/'
     echo '};'
     echo 'static uint32_t build(const struct order_request *r, uint32_t s, struct order_step *o) { (void)r; (void)s; (void)o; return 0; }'
@@ -92,8 +115,9 @@ holds '2 found in the database, 0 computed'
     echo 'static const struct pipeline_order *const orders[] = { &bad };'
     echo 'const struct memwall_plugin memwall_plugin = { .abi = MEMWALL_PLUGIN_ABI, .headers = MEMWALL_HEADERS, .orders = orders, .order_count = 1 };'
 } >"$folder/all.c"
+names=$(grep -c '(any)' "$folder/all.c")
 [ "$(grep -c '(any)lower_' "$folder/all.c")" -gt 30 ]
-expect "names found in the headers: $(grep -c '(any)' "$folder/all.c")" $?
+expect "names found in the headers: $names" $?
 make_plugin "$folder/all.c" "$folder/all.so"
 run 0 list orders --plugin "$folder/all.so"
 holds builds-nothing
@@ -128,7 +152,7 @@ uint32_t use(void); uint32_t use(void) { return build(0, 0, 0); }'
 with() { # name, summary, build, headers, count
     echo "${order//NAME/$1}" | sed -e "s/SUMMARY/$2/; s/BUILD/$3/; s/HEADERS/$4/; s/COUNT/$5/"
 }
-variant 'was compiled with the headers of another memwall (0.0.1+old; this one has .*): compile it again' "$(with '"x"' '""' build '"0.0.1+old"' 1)"
+variant 'was compiled with the headers of another memwall (0.0.1+old; this one has .*): install those of this one .* and compile it again with them' "$(with '"x"' '""' build '"0.0.1+old"' 1)"
 variant 'without a usable name' "$(with '"Bad Name"' '""' build MEMWALL_HEADERS 1)"
 variant 'without a usable name' "$(with 0 '""' build MEMWALL_HEADERS 1)"
 variant 'needs a summary' "$(with '"x"' 0 build MEMWALL_HEADERS 1)"
