@@ -42,6 +42,9 @@ static void test_file(void)
     EXPECT_INT(parse(&table, out.text, &error), STATUS_OK);
     strbuf_free(&out);
     order_table_free(&table);
+    EXPECT_INT(parse(&table, "F0 B0\rF0 B0\r", &error), STATUS_OK); /* lines of old Macs */
+    EXPECT_INT(table.stages, 2);
+    order_table_free(&table);
     /* a V by its virtual stages, weight parts apart */
     EXPECT_INT(parse(&table, "F0.0 F0.3 B0.3 W0.3 B0.0 W0.0\nF0.1 F0.2 B0.2 B0.1 W0.2 W0.1\n", &error), STATUS_OK);
     EXPECT_INT(table.virtual_stages, 2);

@@ -108,6 +108,18 @@ static void print_times(struct strbuf *out, const char *what, const double *stag
 }
 
 /* In percent of the bound; 0: it is as short as any. */
+/* Whether the bound counts all of its stage's work; else that of the passes which no micro-batch reaches early. */
+static bool bound_is_of_all(const struct bare_pipeline_result *result)
+{
+    for (uint32_t i = 0; i < result->stage_count; i++) {
+        const struct bare_stage *stage = &result->stages[i];
+        if (stage->stage == result->bound.stage && stage->work > result->bound.work * (1 + 1e-9)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static double over_bound(const struct bare_pipeline_result *result)
 {
     return 100 * (result->makespan / result->bound.makespan - 1);
@@ -138,9 +150,10 @@ void pipeline_text(const struct pipeline_run *run, struct strbuf *out)
                                                               : ", recomputed eagerly",
                   request->recompute != BARE_KEEP && request->last_stage_keeps ? " but on the last stage" : "");
     strbuf_printf(out, "  makespan      %g\n", result->makespan);
-    strbuf_printf(
-        out, "  lower bound   %g for every order: %g before stage %u can begin, %g of its work, %g after it; ",
-        result->bound.makespan, result->bound.before, result->bound.stage, result->bound.work, result->bound.after);
+    strbuf_printf(out,
+                  "  lower bound   %g for every order: %g before %sstage %u can begin, %g of its work, %g after it; ",
+                  result->bound.makespan, result->bound.before, bound_is_of_all(result) ? "" : "the later passes of ",
+                  result->bound.stage, result->bound.work, result->bound.after);
     if (over_bound(result) > 0) {
         strbuf_printf(out, "this one is %.4g %% over it%s\n", over_bound(result),
                       run->scheduled.rule != NULL ? " (which knows no limit of memory)" : "");

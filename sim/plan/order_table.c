@@ -102,7 +102,7 @@ static enum status read_line(struct parse *p, char *line)
 {
     uint32_t stage = (uint32_t)p->firsts.count, position = 0;
     char *rest = line;
-    line[strcspn(line, "#\r")] = '\0';
+    line[strcspn(line, "#")] = '\0';
     for (char *word; (word = strsep(&rest, " \t,")) != NULL;) {
         if (*word == '\0') {
             continue;
@@ -130,7 +130,7 @@ static enum status read_lines(struct parse *p, const char *text, size_t length)
     char *copy = strndup(text, length), *rest = copy;
     enum status status =
         copy == NULL ? error_set(p->error, STATUS_NO_MEMORY, "no memory for a schedule file") : STATUS_OK;
-    for (char *line; status == STATUS_OK && (line = strsep(&rest, "\n")) != NULL;) {
+    for (char *line; status == STATUS_OK && (line = strsep(&rest, "\r\n")) != NULL;) {
         status = read_line(p, line);
     }
     free(copy);

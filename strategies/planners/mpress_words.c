@@ -28,13 +28,16 @@ static double copy_s(const struct mpress_case *c, const struct mpress_choices *c
                : mpress_host_s(c, choices, stage, bytes, true);
 }
 
-/* The shortest idle interval of the instances that leave. */
+/* The shortest idle interval of the instances that leave; not a number where the layer has no backward of its own. */
 static double idle_s(const struct mpress_case *c, const struct mpress_view *view, const struct tensor_move *move)
 {
     double least = INFINITY;
     double both = c->pass_s[c->layers[move->first].stage] * (double)(move->lag + move->lead);
     for (uint32_t m = c->settled; m < c->settled + c->micro_batches; m++) {
         size_t at = (size_t)move->first * c->instances + m;
+        if (view->backward_start_ps[at] == INT64_MAX) {
+            return NAN;
+        }
         double idle = s_from_ps(view->backward_start_ps[at] - view->forward_end_ps[at]);
         least = idle > both ? fmin(least, idle) : least;
     }
@@ -57,7 +60,9 @@ static const char *when(const struct mpress_case *c, const struct mpress_choices
     }
     double idle = idle_s(c, view, move);
     char text[64] = "idle too shortly to leave";
-    if (isfinite(idle)) {
+    if (isnan(idle)) {
+        snprintf(text, sizeof text, "idle until a later layer's backward");
+    } else if (isfinite(idle)) {
         snprintf(text, sizeof text, "idle %.3g ms at least", idle * 1e3);
     }
     if (move->tensor == MOVE_VERSION) {
