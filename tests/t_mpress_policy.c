@@ -394,6 +394,10 @@ static void test_refusals(void)
            "an activation cannot go to \"cpu\": allowed are host, devices, recompute");
     refuse("mpress", PIPE "{" MOVE("\"optimizer\", \"layers\": [0, 0], \"to\": \"recompute\""),
            "allowed are host, devices, cpu");
+    refuse("mpress", PIPE "{" MOVE("\"optimizer\", \"layers\": [0, 0], \"to\": \"host\", \"lead\": 2"),
+           "\"lead\" is of tensors that come back pass by pass");
+    refuse("mpress", PIPE "{" MOVE("\"activation\", \"layers\": [0, 0], \"to\": \"recompute\", \"lag\": 2"),
+           "\"lag\" is of tensors that come back pass by pass");
     refuse("mpress", PIPE "{" MOVE("\"activation\", \"layers\": [0, 0], \"to\": \"devices\""), "needs at least one");
     refuse("mpress",
            PIPE "{" MOVE("\"activation\", \"layers\": [0, 0], \"to\": \"devices\", \"stripes\": [{\"stage\": 8}]"),

@@ -68,7 +68,8 @@ static void test_bad_files(void)
     expect_bad("", "", "no step");
     expect_bad("F0 X0 B0", "stage 0, position 2", "\"X0\" is no step");
     expect_bad("F0 B", "stage 0, position 2", "\"B\" is no step");
-    expect_bad("F0 B0 F99999999", "stage 0, position 3", "is no step");
+    expect_bad("F0 B0 F65534", "stage 0, position 3", "micro-batches go up to 65533");
+    expect_bad("F0 B0 F99999999", "stage 0, position 3", "micro-batches go up to 65533");
     expect_bad("F0 F0 B0", "stage 0, position 2", "F0 stands at position 1 already: remove one");
     expect_bad("B0 F0", "stage 0, position 1", "B0 comes before F0: put F0 in front of it");
     expect_bad("F0 F1 B0\nF0 B0 F1 B1", "stage 0, position 3", "the stage never runs B1: add it");

@@ -7,6 +7,7 @@
 
 #include "sim/base/check.h"
 #include "sim/plan/order_auto_internal.h"
+#include "sim/plan/pipeline_bound.h"
 #include "strategies/registry.h"
 
 static const struct auto_rule RULES[] = {
@@ -154,12 +155,18 @@ static enum status allocate_play(struct auto_play *p, struct arena *arena, struc
     for (uint32_t v = 0; good && v < all; v++) {
         p->holders[v] = order_auto_holder(r, v);
     }
-    for (uint32_t s = 0; good && s < r->stages; s++) {
-        double most = (double)r->micro_batches * r->virtual_stages;
-        double room = r->limits == NULL ? most : floor(r->limits[s] * r->virtual_stages + 1e-9);
-        p->stages[s].room = (uint32_t)fmin(room, most);
-    }
     return good ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory to schedule %u stages", r->stages);
+}
+
+/* Room on each stage for what it may keep, but for no more than `most` micro-batches. */
+static void make_room(struct auto_play *p, uint32_t most)
+{
+    const struct order_auto_request *r = p->r;
+    double chunks = (double)most * r->virtual_stages;
+    for (uint32_t s = 0; s < r->stages; s++) {
+        double room = r->limits == NULL ? chunks : floor(r->limits[s] * r->virtual_stages + 1e-9);
+        p->stages[s].room = (uint32_t)fmin(room, chunks);
+    }
 }
 
 /* Keep the draft that has just been played if it ends sooner, or as soon with fewer activations. Returns whether it ends sooner. */
@@ -286,7 +293,7 @@ static void try_paces(struct search *search)
     play_paced(search, &PATIENT, best_pace, best_burst);
 }
 
-static enum status find_best(struct search *search, struct error *error)
+static enum status find_best_in_room(struct search *search, struct error *error)
 {
     struct auto_play *p = &search->play;
     TRY(try_registered(search, error));
@@ -302,6 +309,60 @@ static enum status find_best(struct search *search, struct error *error)
     while (keep_best(search, play_again(search, search->best), search->result->rule)) {
     }
     return STATUS_OK;
+}
+
+/* What no order can beat, into `bound`, by whole units: all times together are less than 2^60 of them, and what is cut off makes the bound no higher. */
+static enum status find_bound(const struct order_auto_request *r, struct arena *arena, double *bound,
+                              struct error *error)
+{
+    uint32_t all = r->stages * r->virtual_stages;
+    struct bound_stage *stages = arena_array(arena, struct bound_stage, all);
+    double total = 0;
+    if (stages == NULL) {
+        return error_set(error, STATUS_NO_MEMORY, "no memory to schedule %u stages", r->stages);
+    }
+    for (uint32_t v = 0; v < all; v++) {
+        total += r->micro_batches * (r->forward[v] + r->backward[v] + recompute_of(r, v) +
+                                     (r->weight != NULL ? r->weight[v] : 0) + 2 * r->hop);
+    }
+    double scale = 0x1p60 / total;
+    for (uint32_t v = 0; v < all; v++) {
+        double again = r->recompute_eagerly ? recompute_of(r, v) : 0;
+        stages[v] = (struct bound_stage){ .device = order_auto_holder(r, v),
+                                          .micro_batches = r->micro_batches,
+                                          .forward = (int64_t)(r->forward[v] * scale),
+                                          .backward = (int64_t)((r->backward[v] + recompute_of(r, v) - again) * scale),
+                                          .again = (int64_t)(again * scale),
+                                          .weight = r->weight != NULL ? (int64_t)(r->weight[v] * scale) : 0 };
+    }
+    const struct pipeline_bound_request request = { all, all, stages, (int64_t)(r->hop * scale) };
+    struct pipeline_bound found = { 0 };
+    TRY(pipeline_bound_find(&request, &found, error));
+    *bound = (double)found.makespan / scale;
+    return STATUS_OK;
+}
+
+/* More memory must not make a pipeline slower, and greedy play can, so what less of it gives is found first. */
+static enum status find_best(struct search *search, struct arena *arena, struct error *error)
+{
+    const struct order_auto_request *r = search->play.r;
+    double most = 0, bound = 0; /* most: that any stage may keep */
+    TRY(find_bound(r, arena, &bound, error));
+    for (uint32_t s = 0; s < r->stages; s++) {
+        most = fmax(most, r->limits == NULL ? r->micro_batches : r->limits[s]);
+    }
+    uint64_t passes = (uint64_t)r->stages * r->virtual_stages * r->micro_batches;
+    if (passes * r->micro_batches <= ORDER_AUTO_SMALL) {
+        for (uint32_t less = 1; less < r->micro_batches && less < most; less++) {
+            make_room(&search->play, less);
+            TRY(find_best_in_room(search, error));
+            if (search->result->makespan <= bound * (1 + 1e-12)) {
+                return STATUS_OK;
+            }
+        }
+    }
+    make_room(&search->play, r->micro_batches);
+    return find_best_in_room(search, error);
 }
 
 enum status order_auto(const struct order_auto_request *request, struct order_table *table,
@@ -330,7 +391,7 @@ enum status order_auto(const struct order_auto_request *request, struct order_ta
     TRY_OR_FAIL(search.ranks != NULL
                     ? STATUS_OK
                     : error_set(error, STATUS_NO_MEMORY, "no memory to schedule %u stages", request->stages));
-    TRY_OR_FAIL(find_best(&search, error));
+    TRY_OR_FAIL(find_best(&search, &arena, error));
 fail:
     arena_free(&arena);
     if (status != STATUS_OK) {

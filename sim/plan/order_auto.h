@@ -8,13 +8,17 @@
  *
  * Besides these rules every registered order with the same placement is a candidate where its memory allows, so the result is never slower than they; and each of them, fitting or not, is played once
  * more with its order as the preference, which mends what it leaves idle. The best of all is played again in this way until that makes it no
- * shorter. Of equally short orders the one is taken whose fullest stage keeps least. */
+ * shorter. Of equally short orders the one is taken whose fullest stage keeps least.
+ *
+ * More memory can mislead greedy play. In small pipelines all this is therefore done with 1, 2, 3, ... activations a stage at most, up to what is allowed, so that with one whole limit for all stages a higher
+ * one is never slower, and no limit never slower than any. */
 #ifndef MEMWALL_PLAN_ORDER_AUTO_H
 #define MEMWALL_PLAN_ORDER_AUTO_H
 
 #include "sim/plan/order_table.h"
 
 #define ORDER_AUTO_PASSES_MAX (1 << 20) /* stages * virtual_stages * micro_batches */
+#define ORDER_AUTO_SMALL      (1 << 17) /* passes * micro_batches up to which all smaller memories are tried as well */
 
 /* Which virtual stage chunk c of stage s is. */
 enum auto_placement {

@@ -8,7 +8,7 @@
 #include "sim/base/array.h"
 #include "sim/base/check.h"
 
-enum { TABLE_STEPS_MAX = 4 << 20 };
+enum { TABLE_STEPS_MAX = 4 << 20, TABLE_VIRTUAL_MAX = 16 * ORDER_STAGES_MAX };
 
 /* A step as the file writes it. */
 struct word {
@@ -75,16 +75,22 @@ static enum status read_word(struct parse *p, const char *text, uint32_t stage, 
     if (good && *rest == '.') {
         rest++;
         p->dotted = true;
-        good = read_number(&rest, ORDER_STAGES_MAX * 16, &word.virtual_stage);
+        good = read_number(&rest, TABLE_VIRTUAL_MAX, &word.virtual_stage);
     } else {
         p->plain = true;
         word.virtual_stage = stage;
     }
     if (!good || *rest != '\0') {
         char message[160];
-        snprintf(message, sizeof message,
-                 "\"%.32s\" is no step: F, B or W with a micro-batch (F3), and with chunks the virtual stage (F3.5)",
-                 text);
+        if (word.micro_batch >= ORDER_MICRO_BATCHES_MAX || word.virtual_stage >= TABLE_VIRTUAL_MAX) {
+            snprintf(message, sizeof message, "\"%.32s\": micro-batches go up to %d, virtual stages up to %d", text,
+                     ORDER_MICRO_BATCHES_MAX - 1, TABLE_VIRTUAL_MAX - 1);
+        } else {
+            snprintf(
+                message, sizeof message,
+                "\"%.32s\" is no step: F, B or W with a micro-batch (F3), and with chunks the virtual stage (F3.5)",
+                text);
+        }
         return at(p, stage, position, message);
     }
     if (p->dotted && p->plain) {

@@ -184,6 +184,19 @@ static enum status read_word(const struct json *item, const char *key, const cha
     return *word == NULL ? no_memory(error) : STATUS_OK;
 }
 
+/* "lag" or "lead"; 0 where such a move knows none, and the key is refused. */
+static enum status read_passes(const struct json *item, const char *key, bool known, int64_t usual, int64_t *passes,
+                               struct error *error)
+{
+    *passes = 0;
+    if (!known && json_has(item, key)) {
+        return json_error(item, error, "\"%s\" is of tensors that come back pass by pass (%s): leave it out here", key,
+                          strcmp(key, "lag") == 0 ? "activations to the host or devices"
+                                                  : "activations to the host or devices, and weight versions");
+    }
+    return known ? json_int_or(item, key, 1, MOVE_PASSES_MAX, usual, passes, error) : STATUS_OK;
+}
+
 static enum status read_move(const struct plan *plan, const struct model *model, const struct json *item,
                              struct tensor_move *move, struct arena *arena, struct error *error)
 {
@@ -195,14 +208,10 @@ static enum status read_move(const struct plan *plan, const struct model *model,
     move->target = (enum tensor_move_target)target;
     TRY(read_layers(move, model, item, error));
     TRY(read_stripes(plan, move, item, error));
-    TRY(json_int_or(item, "lag", 1, MOVE_PASSES_MAX, MOVE_LAG, &move->lag, error));
-    TRY(json_int_or(item, "lead", 1, MOVE_PASSES_MAX, MOVE_LEAD, &move->lead, error));
-    if (move->tensor != MOVE_ACTIVATION || move->target == MOVE_TO_RECOMPUTE) {
-        move->lag = 0;
-    }
-    if (move->tensor == MOVE_OPTIMIZER || move->target == MOVE_TO_RECOMPUTE) {
-        move->lead = 0;
-    }
+    TRY(read_passes(item, "lag", move->tensor == MOVE_ACTIVATION && move->target != MOVE_TO_RECOMPUTE, MOVE_LAG,
+                    &move->lag, error));
+    TRY(read_passes(item, "lead", move->tensor != MOVE_OPTIMIZER && move->target != MOVE_TO_RECOMPUTE, MOVE_LEAD,
+                    &move->lead, error));
     TRY(read_word(item, "when", &move->when, arena, error));
     TRY(read_word(item, "over", &move->over, arena, error));
     return read_word(item, "why", &move->why, arena, error);
