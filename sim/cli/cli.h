@@ -39,6 +39,12 @@ struct cli_flag {
     const char **value;
 };
 
+/* What --plan says of itself, wherever a command takes one. */
+#define CLI_PLAN_FLAG(value)                                                                                           \
+    {                                                                                                                  \
+        "plan", "FILE", "a plan (memwall plan --out, or written by hand) in place of the scenario's split", value      \
+    }
+
 struct cli_command {
     const char *name, *usage, *summary, *help;
     uint32_t positional_min, positional_max;

@@ -77,12 +77,14 @@ static enum exit_code run(int argc, char **argv)
 {
     struct cli_flags flags;
     enum exit_code code;
-    const char *estimator = NULL;
+    const char *estimator = NULL, *plan = NULL;
     const struct cli_flag more[] = { { "estimator", "deepspeed",
-                                       "what another tool's estimator says of this model and machine", &estimator } };
-    if (!cli_parse(&command_explain, argc, argv, &flags, more, 1, &code)) {
+                                       "what another tool's estimator says of this model and machine", &estimator },
+                                     CLI_PLAN_FLAG(&plan) };
+    if (!cli_parse(&command_explain, argc, argv, &flags, more, 2, &code)) {
         return code;
     }
+    flags.plan = plan;
     struct job job = { 0 };
     struct error error = { 0 };
     struct strbuf out = { 0 };

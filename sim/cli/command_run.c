@@ -143,8 +143,7 @@ static enum exit_code run(int argc, char **argv)
     struct deepspeed_input deepspeed = { 0 };
     struct run_studies studies = { 0 };
     struct cli_flag more[2 + EXECUTOR_FLAG_COUNT + DEEPSPEED_FLAG_COUNT + STUDY_FLAG_COUNT] = {
-        { "trace-ranks", "A,B-C", "only these ranks in the trace (default all)", &ranks },
-        { "plan", "FILE", "a plan (memwall plan --out, or written by hand) in place of the scenario's split", &plan }
+        { "trace-ranks", "A,B-C", "only these ranks in the trace (default all)", &ranks }, CLI_PLAN_FLAG(&plan)
     };
     executor_flags_list(&texts, "host, cuda: how many steps to measure (default 3)", more + 2);
     deepspeed_input_flags(&deepspeed, more + 2 + EXECUTOR_FLAG_COUNT);

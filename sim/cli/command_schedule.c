@@ -36,11 +36,12 @@ static enum exit_code run(int argc, char **argv)
 {
     struct cli_flags flags;
     enum exit_code code;
-    const char *ops = NULL;
-    const struct cli_flag more[] = { { "ops", NULL, "explain every opcode and stop", &ops } };
-    if (!cli_parse(&command_schedule, argc, argv, &flags, more, 1, &code)) {
+    const char *ops = NULL, *plan = NULL;
+    const struct cli_flag more[] = { { "ops", NULL, "explain every opcode and stop", &ops }, CLI_PLAN_FLAG(&plan) };
+    if (!cli_parse(&command_schedule, argc, argv, &flags, more, 2, &code)) {
         return code;
     }
+    flags.plan = plan;
     struct strbuf out = { 0 };
     if (ops != NULL) {
         print_ops(&out);

@@ -63,6 +63,10 @@ assert repr(json.load(open(sys.argv[1]))["step_time_s"]) == open(sys.argv[2]).re
 PY
     expect "  run --plan takes the time that plan said" $?
 fi
+ops=$(sed -n 's/^ *"ops": \([0-9]*\).*/\1/p' "$folder/out")
+run 0 schedule "$s" --plan "$folder/plan.json" --quiet
+holds "^end $ops ops"
+run 0 explain "$s" --plan "$folder/plan.json" --quiet
 run 0 run "$s" --plan "$folder/plan.json" --set recompute=full --json --quiet
 sed 's/"zero_stage": 0/"zero_stage": 1/' "$folder/plan.json" >"$folder/edited.json"
 run 0 run "$s" --plan "$folder/edited.json" --json --quiet
