@@ -5,7 +5,7 @@
 #include "sim/plan/scenario.h"
 #include "tests/test.h"
 
-static void says(const char *parallel, const char *more, const char *expected)
+static void says_with(const char *set, const char *parallel, const char *more, const char *expected)
 {
     char text[1024];
     snprintf(text, sizeof text,
@@ -16,11 +16,16 @@ static void says(const char *parallel, const char *more, const char *expected)
     struct scenario scenario;
     struct error error = { 0 };
     struct strbuf words = { 0 };
-    EXPECT_INT(scenario_parse(&scenario, text, "s.json", NULL, 0, &error), STATUS_OK);
+    EXPECT_INT(scenario_parse(&scenario, text, "s.json", &set, set != NULL ? 1 : 0, &error), STATUS_OK);
     plan_words(&scenario.plan, &scenario.model, &words);
     EXPECT_TEXT(words.text, expected);
     strbuf_free(&words);
     scenario_free(&scenario);
+}
+
+static void says(const char *parallel, const char *more, const char *expected)
+{
+    says_with(NULL, parallel, more, expected);
 }
 
 static void degrees(void)
@@ -35,6 +40,9 @@ static void degrees(void)
          "policy resident");
     says("\"data\": 8", ", \"memory_policy\": \"zero-offload\"",
          "inline, fp16, 32 samples a step: data 8; 4 micro-batches of 1 in each replica; memory policy zero-offload");
+    says_with("training.layer_drop=0.25", "\"data\": 8", "",
+              "inline, fp16, 32 samples a step: data 8; 4 micro-batches of 1 in each replica; 25 % of layers dropped; "
+              "memory policy resident");
 }
 
 static void layers_that_differ(void)

@@ -102,5 +102,8 @@ void plan_words(const struct plan *plan, const struct model *model, struct strbu
     strbuf_printf(out, "; %" PRId64 " micro-batch%s of %" PRId64 "%s", plan->micro_batches,
                   plan->micro_batches == 1 ? "" : "es", plan->micro_batch, plan->data > 1 ? " in each replica" : "");
     put_recompute(plan, model, out);
+    if (plan->layer_drop > 0) {
+        strbuf_printf(out, "; %g %% of layers dropped", 100 * plan->layer_drop);
+    }
     strbuf_printf(out, "; memory policy %s", plan->policy);
 }
