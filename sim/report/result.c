@@ -289,7 +289,9 @@ static const char *advice(enum time_class time_class, const struct schedule *s, 
     case TIME_DATA_COMM: return "a larger global batch, overlapped reduction, faster network";
     case TIME_OFFLOAD: return "less offloading: more GPU memory, faster PCIe or host memory";
     case TIME_OPTIMIZER: return optimizer_advice(s, rank);
-    case TIME_BUBBLE: return "more micro-batches, more virtual stages, fewer or better balanced stages";
+    case TIME_BUBBLE:
+        return "more micro-batches, more virtual stages, an order with less of a bubble, fewer or better balanced "
+               "stages";
     case TIME_MEMORY_WAIT: return "more memory a GPU, recomputation, smaller micro-batches";
     case TIME_HOST_ISSUE: return "larger micro-batches, fused kernels, CUDA graphs: the host cannot launch fast enough";
     case TIME_CLASS_COUNT: break;
