@@ -85,6 +85,18 @@ static void test_log_count(void)
     sweep_free(&sweep);
 }
 
+/* A key that is no integer. */
+static void test_real_key(void)
+{
+    struct sweep sweep;
+    struct error error = { 0 };
+    EXPECT_INT(
+        sweep_parse(&sweep, SWEEP("{\"path\":\"training.layer_drop\",\"values\":[0,0.3]}", ""), "t.json", &error),
+        STATUS_OK);
+    EXPECT_INT(sweep.points, 2);
+    sweep_free(&sweep);
+}
+
 static void test_refused(void)
 {
     static const struct {
@@ -452,6 +464,7 @@ static void test_bad_files(void)
     EXPECT_INT(sweep_database_open_to_read(&database, "", "test", &error), STATUS_BAD_INPUT);
 }
 
-TEST_MAIN(TEST(test_points), TEST(test_range), TEST(test_log_count), TEST(test_refused), TEST(test_hash),
-          TEST(test_threads_and_resume), TEST(test_error_rows), TEST(test_fault_rows), TEST(test_memory_columns),
-          TEST(test_pareto), TEST(test_infinite_figure), TEST(test_absurd_figures), TEST(test_bad_files))
+TEST_MAIN(TEST(test_points), TEST(test_range), TEST(test_log_count), TEST(test_real_key), TEST(test_refused),
+          TEST(test_hash), TEST(test_threads_and_resume), TEST(test_error_rows), TEST(test_fault_rows),
+          TEST(test_memory_columns), TEST(test_pareto), TEST(test_infinite_figure), TEST(test_absurd_figures),
+          TEST(test_bad_files))

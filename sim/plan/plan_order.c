@@ -183,7 +183,8 @@ static enum status read_times(const struct plan *plan, const struct order_auto_r
     return STATUS_OK;
 }
 
-static enum status read_placement(const struct json *object, enum auto_placement *placement, struct error *error)
+static enum status read_placement(const struct json *object, uint32_t chunks, enum auto_placement *placement,
+                                  struct error *error)
 {
     const char *name;
     struct json at;
@@ -192,8 +193,13 @@ static enum status read_placement(const struct json *object, enum auto_placement
         return STATUS_OK;
     }
     TRY(json_as_string(&at, &name, error));
-    return order_auto_placement(name, placement) ? STATUS_OK
-                                                 : json_error(&at, error, "\"%.64s\" is none of loop, v", name);
+    if (!order_auto_placement(name, placement)) {
+        return json_error(&at, error, "\"%.64s\" is none of loop, v", name);
+    }
+    return chunks > 1 ? STATUS_OK
+                      : json_error(&at, error,
+                                   "a placement is of chunks, and a device has one: say parallel.virtual_stages, as 2, "
+                                   "or leave the placement out");
 }
 
 /* `numbers` has room for four of each virtual stage. */
@@ -207,7 +213,7 @@ static enum status make_steps(struct plan *plan, const struct json *object, doub
     size_t all = (size_t)request.stages * request.virtual_stages;
     double *forward = numbers, *backward = numbers + all, *weight = numbers + 2 * all, *limits = numbers + 3 * all;
     bool splits = json_has(object, "weight_gradient");
-    TRY(read_placement(object, &request.placement, error));
+    TRY(read_placement(object, request.virtual_stages, &request.placement, error));
     TRY(read_times(plan, &request, object, "forward", 1, forward, error));
     TRY(read_times(plan, &request, object, "backward", splits ? 1 : 2, backward, error));
     request.forward = forward;

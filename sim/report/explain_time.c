@@ -33,6 +33,12 @@ void explain_flops(struct explainer *e)
         explain_text(e, "B %lld, s %lld, l %lld, h %lld, V %lld", (long long)p->global_batch,
                      (long long)p->sequence_length, (long long)m->layers, (long long)m->hidden, (long long)m->vocab),
         "Narayanan et al. 2021 (SC21), eq. 3; Korthikanti et al. 2022, eq. 7");
+    if (p->layer_drop > 0) {
+        step = e->from->input->schedule->model_flops;
+        explain_value(e, "model FLOPs of the layers that ran", step, "FLOPs",
+                      "those of a step without the layers that micro-batches skip",
+                      explain_text(e, "layer_drop %g, seed %lld", p->layer_drop, (long long)p->layer_drop_seed), NULL);
+    }
     if (m->causal && e->from->scenario->software.flash_attention) {
         explain_word(e, "causal attention",
                      "model FLOPs count the whole square of scores, as Megatron does; fused causal kernels execute "

@@ -30,7 +30,7 @@ static bool takes(const char *type, const struct expression_value *value)
     case VALUE_NULL:
     case VALUE_MISSING: return true; /* as if absent */
     case VALUE_BOOL: return has_word(type, "true");
-    case VALUE_NUMBER: return has_word(type, "integer") || has_word(type, "to");
+    case VALUE_NUMBER: return has_word(type, "integer") || has_word(type, "number") || has_word(type, "to");
     case VALUE_TEXT:
         return has_word(type, "name") || has_word(type, "text") ||
                (strchr(type, '|') != NULL && has_word(type, value->text)) || has_word(type, "path") ||

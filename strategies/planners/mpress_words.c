@@ -99,10 +99,25 @@ static const char *over(const struct mpress_case *c, const struct mpress_choices
     return arena_printf(arena, "%s: %.3g GB/s together", text, bytes / copy_s(c, choices, move, bytes) * 1e-9);
 }
 
+/* Whether other stages' tensors lie on the stage's device: then it needs room that its own tensors do not explain. */
+static bool lends(const struct plan *plan, uint32_t stage)
+{
+    for (uint32_t m = 0; m < plan->move_count; m++) {
+        for (uint32_t k = 0; k < plan->moves[m].stripe_count; k++) {
+            if (plan->moves[m].stripes[k].stage == stage) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static const char *why(const struct mpress_case *c, const struct mpress_choices *choices,
-                       const struct mpress_view *view, const struct tensor_move *move, struct arena *arena)
+                       const struct mpress_view *view, const struct plan *plan, const struct tensor_move *move,
+                       struct arena *arena)
 {
     const struct mpress_layer *layer = &c->layers[move->first];
+    const char *guests = lends(plan, layer->stage) ? " and holds tensors of other stages" : "";
     char freed[160];
     if (move->tensor == MOVE_VERSION) {
         uint32_t away = mpress_versions_away(c, choices, view, (uint32_t)move->first, way_of(move),
@@ -124,14 +139,14 @@ static const char *why(const struct mpress_case *c, const struct mpress_choices 
     }
     if (move->tensor == MOVE_ACTIVATION && move->target != MOVE_TO_RECOMPUTE) {
         return arena_printf(arena,
-                            "stage %u would take %.4g GiB of %.4g; %s; recomputing one would cost %.3g ms, the host "
+                            "stage %u would take %.4g GiB of %.4g%s; %s; recomputing one would cost %.3g ms, the host "
                             "copy takes %.3g ms",
-                            layer->stage, c->unsaved.peak_bytes[layer->stage] / GIB, c->budget_bytes / GIB, freed,
-                            layer->recompute_s * 1e3,
+                            layer->stage, c->unsaved.peak_bytes[layer->stage] / GIB, c->budget_bytes / GIB, guests,
+                            freed, layer->recompute_s * 1e3,
                             mpress_host_s(c, choices, layer->stage, layer->saved_bytes, true) * 1e3);
     }
-    return arena_printf(arena, "stage %u would take %.4g GiB of %.4g; %s", layer->stage,
-                        c->unsaved.peak_bytes[layer->stage] / GIB, c->budget_bytes / GIB, freed);
+    return arena_printf(arena, "stage %u would take %.4g GiB of %.4g%s; %s", layer->stage,
+                        c->unsaved.peak_bytes[layer->stage] / GIB, c->budget_bytes / GIB, guests, freed);
 }
 
 enum status mpress_words(const struct mpress_case *c, const struct mpress_choices *choices,
@@ -141,7 +156,7 @@ enum status mpress_words(const struct mpress_case *c, const struct mpress_choice
         struct tensor_move *move = &plan->moves[i];
         move->when = when(c, choices, view, move, arena);
         move->over = over(c, choices, move, arena);
-        move->why = why(c, choices, view, move, arena);
+        move->why = why(c, choices, view, plan, move, arena);
         if (move->when == NULL || move->why == NULL || (move->over == NULL && move->target != MOVE_TO_RECOMPUTE)) {
             return error_set(error, STATUS_NO_MEMORY, "out of memory planning");
         }

@@ -70,6 +70,8 @@ for section in "Model and parameters" "Activations" "FLOPs" "Kernels" "Collectiv
     holds "== $section"
 done
 holds "source: "
+run 0 explain "$folder/small.json" --set training.layer_drop=0.5 --set parallel.pipeline=1 --set parallel.data=1 --set gpus=1
+holds "model FLOPs of the layers that ran"
 run 0 explain "$folder/small.json" --json
 holds '"schema": *"memwall.explain/1"'
 
