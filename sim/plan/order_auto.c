@@ -29,28 +29,12 @@ static const struct auto_rule RULES[] = {
 };
 enum { RULE_COUNT = sizeof RULES / sizeof RULES[0] };
 
-/* ---- times and places ---- */
+/* ---- places ---- */
 
 uint32_t order_auto_holder(const struct order_auto_request *r, uint32_t virtual_stage)
 {
     uint32_t chunk = virtual_stage / r->stages, at = virtual_stage % r->stages;
     return r->placement == AUTO_V && chunk % 2 == 1 ? r->stages - 1 - at : at;
-}
-
-static double recompute_of(const struct order_auto_request *r, uint32_t virtual_stage)
-{
-    return r->recompute != NULL ? r->recompute[virtual_stage] : 0;
-}
-
-/* Of all of a stage's passes, for one micro-batch. */
-static double work_of(const struct order_auto_request *r, uint32_t stage)
-{
-    double work = 0;
-    for (uint32_t c = 0; c < r->virtual_stages; c++) {
-        uint32_t v = c * r->stages + (r->placement == AUTO_V && c % 2 == 1 ? r->stages - 1 - stage : stage);
-        work += r->forward[v] + recompute_of(r, v) + r->backward[v] + (r->weight != NULL ? r->weight[v] : 0);
-    }
-    return work;
 }
 
 bool order_auto_placement(const char *name, enum auto_placement *placement)
@@ -90,7 +74,7 @@ static enum status check_request(const struct order_auto_request *r, struct erro
         TRY(check_time("forward", s, r->forward[v], false, error));
         TRY(check_time("backward", s, r->backward[v], false, error));
         TRY(check_time("weight gradient", s, r->weight != NULL ? r->weight[v] : 0, true, error));
-        TRY(check_time("recomputation", s, recompute_of(r, v), true, error));
+        TRY(check_time("recomputation", s, auto_recompute(r, v), true, error));
     }
     for (uint32_t s = 0; s < r->stages; s++) {
         if (r->limits != NULL && !(r->limits[s] >= 1)) {
@@ -254,11 +238,17 @@ static bool is_short_of_memory(const struct auto_play *p)
 }
 
 /* Work of the busiest stage for one micro-batch. */
-static double busiest(const struct order_auto_request *r)
+static double busiest(const struct auto_play *p)
 {
     double most = 0;
-    for (uint32_t s = 0; s < r->stages; s++) {
-        most = fmax(most, work_of(r, s));
+    for (uint32_t s = 0; s < p->r->stages; s++) {
+        double work = 0;
+        for (uint32_t c = 0; c < p->r->virtual_stages; c++) {
+            for (uint32_t kind = 0; kind < p->kinds; kind++) {
+                work += auto_time(p->r, auto_virtual_stage(p, s, c), kind);
+            }
+        }
+        most = fmax(most, work);
     }
     return most;
 }
@@ -271,7 +261,7 @@ static void try_paces(struct search *search)
                                   BURST = { "paced after a burst", 0, (double)INFINITY, 0, false },
                                   PATIENT = { "paced, patient", 1, (double)INFINITY, 0, false };
     const struct order_auto_request *r = search->play.r;
-    double work = busiest(r), best = (double)INFINITY, best_pace = work;
+    double work = busiest(&search->play), best = (double)INFINITY, best_pace = work;
     uint32_t best_burst = 0;
     for (double pace = work; (r->micro_batches - 1) * pace < search->result->makespan; pace *= 1.1) {
         double end = play_paced(search, &PACED, pace, 0);
@@ -322,18 +312,19 @@ static enum status find_bound(const struct order_auto_request *r, struct arena *
         return error_set(error, STATUS_NO_MEMORY, "no memory to schedule %u stages", r->stages);
     }
     for (uint32_t v = 0; v < all; v++) {
-        total += r->micro_batches * (r->forward[v] + r->backward[v] + recompute_of(r, v) +
+        total += r->micro_batches * (r->forward[v] + r->backward[v] + auto_recompute(r, v) +
                                      (r->weight != NULL ? r->weight[v] : 0) + 2 * r->hop);
     }
     double scale = 0x1p60 / total;
     for (uint32_t v = 0; v < all; v++) {
-        double again = r->recompute_eagerly ? recompute_of(r, v) : 0;
-        stages[v] = (struct bound_stage){ .device = order_auto_holder(r, v),
-                                          .micro_batches = r->micro_batches,
-                                          .forward = (int64_t)(r->forward[v] * scale),
-                                          .backward = (int64_t)((r->backward[v] + recompute_of(r, v) - again) * scale),
-                                          .again = (int64_t)(again * scale),
-                                          .weight = r->weight != NULL ? (int64_t)(r->weight[v] * scale) : 0 };
+        double again = r->recompute_eagerly ? auto_recompute(r, v) : 0;
+        stages[v] =
+            (struct bound_stage){ .device = order_auto_holder(r, v),
+                                  .micro_batches = r->micro_batches,
+                                  .forward = (int64_t)(r->forward[v] * scale),
+                                  .backward = (int64_t)((r->backward[v] + auto_recompute(r, v) - again) * scale),
+                                  .again = (int64_t)(again * scale),
+                                  .weight = r->weight != NULL ? (int64_t)(r->weight[v] * scale) : 0 };
     }
     const struct pipeline_bound_request request = { all, all, stages, (int64_t)(r->hop * scale) };
     struct pipeline_bound found = { 0 };
@@ -347,16 +338,16 @@ static enum status find_best(struct search *search, struct arena *arena, struct 
 {
     const struct order_auto_request *r = search->play.r;
     double most = 0, bound = 0; /* most: that any stage may keep */
-    TRY(find_bound(r, arena, &bound, error));
     for (uint32_t s = 0; s < r->stages; s++) {
         most = fmax(most, r->limits == NULL ? r->micro_batches : r->limits[s]);
     }
     uint64_t passes = (uint64_t)r->stages * r->virtual_stages * r->micro_batches;
     if (passes * r->micro_batches <= ORDER_AUTO_SMALL) {
+        TRY(find_bound(r, arena, &bound, error));
         for (uint32_t less = 1; less < r->micro_batches && less < most; less++) {
             make_room(&search->play, less);
             TRY(find_best_in_room(search, error));
-            if (search->result->makespan <= bound * (1 + 1e-12)) {
+            if (search->result->makespan <= bound * (1 + 1e-12)) { /* sums of doubles against a sum of whole units */
                 return STATUS_OK;
             }
         }

@@ -52,7 +52,10 @@ struct auto_play {
     bool *listed;
 };
 
-enum status auto_play_allocate(struct auto_play *play, struct error *error);
+/* What repeating the forward adds to the backward; 0: it is kept. */
+double auto_recompute(const struct order_auto_request *request, uint32_t virtual_stage);
+/* Of one micro-batch, a backward with what is repeated for it. */
+double auto_time(const struct order_auto_request *request, uint32_t virtual_stage, uint32_t kind);
 uint32_t auto_virtual_stage(const struct auto_play *play, uint32_t stage, uint32_t chunk);
 size_t auto_pass(const struct auto_play *play, uint32_t virtual_stage, uint32_t kind, uint32_t micro_batch);
 /* Back to the beginning. */

@@ -22,15 +22,15 @@ static size_t cell(const struct auto_play *p, uint32_t virtual_stage, uint32_t m
     return (size_t)virtual_stage * p->r->micro_batches + micro_batch;
 }
 
-static double recompute_of(const struct order_auto_request *r, uint32_t virtual_stage)
+double auto_recompute(const struct order_auto_request *r, uint32_t virtual_stage)
 {
     return r->recompute != NULL ? r->recompute[virtual_stage] : 0;
 }
 
-static double time_of(const struct order_auto_request *r, uint32_t virtual_stage, uint32_t kind)
+double auto_time(const struct order_auto_request *r, uint32_t virtual_stage, uint32_t kind)
 {
     return kind == STEP_FORWARD    ? r->forward[virtual_stage]
-           : kind == STEP_BACKWARD ? r->backward[virtual_stage] + recompute_of(r, virtual_stage)
+           : kind == STEP_BACKWARD ? r->backward[virtual_stage] + auto_recompute(r, virtual_stage)
                                    : r->weight[virtual_stage];
 }
 
@@ -95,7 +95,7 @@ double auto_earliest(const struct auto_play *p, uint32_t stage, struct order_ste
     if (step.kind == STEP_BACKWARD_WEIGHT) {
         return now;
     }
-    double head_start = step.kind == STEP_BACKWARD && p->r->recompute_eagerly ? recompute_of(p->r, v) : 0;
+    double head_start = step.kind == STEP_BACKWARD && p->r->recompute_eagerly ? auto_recompute(p->r, v) : 0;
     return fmax(now, p->arrivals[step.kind][cell(p, v, step.micro_batch)] - head_start);
 }
 
@@ -103,7 +103,7 @@ uint32_t auto_run_step(struct auto_play *p, uint32_t stage, struct order_step st
 {
     struct auto_stage *state = &p->stages[stage];
     uint32_t v = auto_virtual_stage(p, stage, step.chunk), sender = sender_of(p, stage, v, step.kind);
-    double end = auto_earliest(p, stage, step, state->free_at) + time_of(p->r, v, step.kind);
+    double end = auto_earliest(p, stage, step, state->free_at) + auto_time(p->r, v, step.kind);
     p->next[v][step.kind]++;
     state->free_at = end;
     state->held += step.kind == STEP_FORWARD;

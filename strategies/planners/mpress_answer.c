@@ -113,27 +113,12 @@ static void append_away(const struct mpress_case *c, const struct mpress_attempt
     }
 }
 
-static bool holds_of(const struct mpress_case *c, const struct plan *plan, uint32_t stage, uint32_t owner)
-{
-    for (uint32_t m = 0; m < plan->move_count; m++) {
-        const struct tensor_move *move = &plan->moves[m];
-        for (uint32_t k = 0; k < move->stripe_count; k++) {
-            for (int64_t at = move->first; at <= move->last && move->stripes[k].stage == stage; at++) {
-                if (c->layers[at].stage == owner) {
-                    return true;
-                }
-            }
-        }
-    }
-    return false;
-}
-
 /* "; it holds tensors of stage 0, stage 3": those whose stripes lie on the stage's device. */
 static void append_guests(const struct mpress_case *c, const struct plan *plan, uint32_t stage, struct strbuf *out)
 {
     bool any = false;
     for (uint32_t owner = 0; owner < c->stages; owner++) {
-        if (holds_of(c, plan, stage, owner)) {
+        if (mpress_holds(c, plan, stage, owner)) {
             strbuf_printf(out, "%s stage %u", any ? "," : "; it holds tensors of", owner);
             any = true;
         }

@@ -177,6 +177,8 @@ uint32_t mpress_crew_borrow(struct mpress_crew *crew, uint32_t most);
 void mpress_crew_return(struct mpress_crew *crew, uint32_t count);
 
 /* ---- mpress_words.c ---- */
+/* Whether stripes of the tensors of stage `owner` lie on the device of `stage`. */
+bool mpress_holds(const struct mpress_case *c, const struct plan *plan, uint32_t stage, uint32_t owner);
 enum status mpress_words(const struct mpress_case *c, const struct mpress_choices *choices,
                          const struct mpress_view *view, struct plan *plan, struct arena *arena, struct error *error);
 

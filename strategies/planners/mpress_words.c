@@ -99,14 +99,27 @@ static const char *over(const struct mpress_case *c, const struct mpress_choices
     return arena_printf(arena, "%s: %.3g GB/s together", text, bytes / copy_s(c, choices, move, bytes) * 1e-9);
 }
 
-/* Whether other stages' tensors lie on the stage's device: then it needs room that its own tensors do not explain. */
-static bool lends(const struct plan *plan, uint32_t stage)
+bool mpress_holds(const struct mpress_case *c, const struct plan *plan, uint32_t stage, uint32_t owner)
 {
     for (uint32_t m = 0; m < plan->move_count; m++) {
-        for (uint32_t k = 0; k < plan->moves[m].stripe_count; k++) {
-            if (plan->moves[m].stripes[k].stage == stage) {
-                return true;
+        const struct tensor_move *move = &plan->moves[m];
+        for (uint32_t k = 0; k < move->stripe_count; k++) {
+            for (int64_t at = move->first; at <= move->last && move->stripes[k].stage == stage; at++) {
+                if (c->layers[at].stage == owner) {
+                    return true;
+                }
             }
+        }
+    }
+    return false;
+}
+
+/* Then it needs room that its own tensors do not explain. */
+static bool has_guests(const struct mpress_case *c, const struct plan *plan, uint32_t stage)
+{
+    for (uint32_t owner = 0; owner < c->stages; owner++) {
+        if (mpress_holds(c, plan, stage, owner)) {
+            return true;
         }
     }
     return false;
@@ -117,7 +130,7 @@ static const char *why(const struct mpress_case *c, const struct mpress_choices 
                        struct arena *arena)
 {
     const struct mpress_layer *layer = &c->layers[move->first];
-    const char *guests = lends(plan, layer->stage) ? " and holds tensors of other stages" : "";
+    const char *guests = has_guests(c, plan, layer->stage) ? " and holds tensors of other stages" : "";
     char freed[160];
     if (move->tensor == MOVE_VERSION) {
         uint32_t away = mpress_versions_away(c, choices, view, (uint32_t)move->first, way_of(move),
