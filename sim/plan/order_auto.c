@@ -33,6 +33,7 @@ enum { RULE_COUNT = sizeof RULES / sizeof RULES[0] };
 
 uint32_t order_auto_holder(const struct order_auto_request *r, uint32_t virtual_stage)
 {
+    CHECK(r->stages > 0);
     uint32_t chunk = virtual_stage / r->stages, at = virtual_stage % r->stages;
     return r->placement == AUTO_V && chunk % 2 == 1 ? r->stages - 1 - at : at;
 }
