@@ -121,27 +121,44 @@ static enum status check_figures(struct sweep_database *database, struct error *
                      wrong);
 }
 
+struct format {
+    int64_t application, version, tables;
+};
+
+/* In one transaction: between two of them another process may make the tables. */
+static enum status read_format(struct sweep_database *database, struct format *format, struct error *error)
+{
+    TRY(database_run(database, "BEGIN", error));
+    enum status status = read_integer(database, "PRAGMA application_id", &format->application, error);
+    if (status == STATUS_OK) {
+        status = read_integer(database, "PRAGMA user_version", &format->version, error);
+    }
+    if (status == STATUS_OK) {
+        status = read_integer(database, "SELECT count(*) FROM sqlite_master", &format->tables, error);
+    }
+    (void)sqlite3_exec(database->sqlite, "ROLLBACK", NULL, NULL, NULL); /* nothing was written */
+    return status;
+}
+
 /* Ours, empty, or somebody else's. */
 static enum status check_format(struct sweep_database *database, bool *empty, struct error *error)
 {
-    int64_t application = 0, format = 0, tables = 0;
-    TRY(read_integer(database, "PRAGMA application_id", &application, error));
-    TRY(read_integer(database, "PRAGMA user_version", &format, error));
-    TRY(read_integer(database, "SELECT count(*) FROM sqlite_master", &tables, error));
-    *empty = tables == 0 && application == 0;
+    struct format format = { 0 };
+    TRY(read_format(database, &format, error));
+    *empty = format.tables == 0 && format.application == 0;
     if (*empty) {
         return STATUS_OK;
     }
-    if (application != APPLICATION_ID) {
+    if (format.application != APPLICATION_ID) {
         return error_at(error, STATUS_BAD_INPUT, database->file, NULL,
                         "is a database of another program (application id %" PRId64 "): name another with --db",
-                        application);
+                        format.application);
     }
-    if (format != FORMAT_VERSION) {
+    if (format.version != FORMAT_VERSION) {
         return error_at(error, STATUS_BAD_INPUT, database->file, NULL,
                         "is a sweep database of format %" PRId64
                         ", this memwall reads and writes format %d: name another with --db",
-                        format, FORMAT_VERSION);
+                        format.version, FORMAT_VERSION);
     }
     return STATUS_OK;
 }

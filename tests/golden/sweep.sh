@@ -158,6 +158,18 @@ holds " 0 computed"
 run 0 sweep "$folder/t.json" --db "$folder/shared.db" --quiet
 holds " 0 computed"
 run 0 sweep --db "$folder/shared.db" --top 1
+# Four that begin at once make the tables together: none takes a file that another is about to fill for a stranger's.
+strangers=0
+for ((i = 0; i < 30; i++)); do
+    rm -f "$folder"/together.db*
+    for one in 1 2 3 4; do
+        "$binary" sweep "$folder/none.json" --db "$folder/together.db" --threads 1 --quiet >/dev/null 2>"$folder/together.$one" &
+    done
+    wait
+    cat "$folder"/together.? | grep -q . && strangers=$((strangers + 1))
+done
+[ $strangers = 0 ]
+expect "  four at once on a new file, thirty times" $?
 grep -q "holds 2 sweeps" "$folder/err"
 expect "  says that there are two" $?
 
