@@ -359,10 +359,9 @@ static void test_bandwidth_test_spoiled(void)
 /* ---- topology ---- */
 
 /* The draft as a machine: what topo does not know comes from `base`. */
-static bool machine_of(const char *name, const char *base, struct machine *machine)
+static bool machine_of_path(const char *path, const char *base, struct machine *machine)
 {
-    char path[256], out[64];
-    snprintf(path, sizeof path, "tests/import/%s", name);
+    char out[64];
     snprintf(out, sizeof out, "/tmp/memwall_import_%d.json", (int)getpid());
     setup(base);
     also(path, NULL);
@@ -375,9 +374,16 @@ static bool machine_of(const char *name, const char *base, struct machine *machi
     (void)unlink(out);
     if (status != STATUS_OK) {
         char buffer[2048];
-        TEST_FAIL_("%s: %s", name, error_text(&error, buffer, sizeof buffer));
+        TEST_FAIL_("%s: %s", path, error_text(&error, buffer, sizeof buffer));
     }
     return status == STATUS_OK;
+}
+
+static bool machine_of(const char *name, const char *base, struct machine *machine)
+{
+    char path[256];
+    snprintf(path, sizeof path, "tests/import/%s", name);
+    return machine_of_path(path, base, machine);
 }
 
 /* The link that joins two parts, or NULL. */
@@ -507,6 +513,56 @@ static void test_topology_rates_from_copies(void)
     strbuf_free(&out);
 }
 
+/* A topology as text, on the DGX A100. */
+static bool machine_of_text(const char *table, struct machine *machine)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/memwall_import_%d_topo.txt", (int)getpid());
+    EXPECT_INT(file_write(path, table, strlen(table), &error), STATUS_OK);
+    bool good = machine_of_path(path, "dgx-a100-80gb", machine);
+    (void)unlink(path);
+    return good;
+}
+
+/* What the affinities say of sockets, and what they do not. */
+static void test_topology_affinities(void)
+{
+    struct machine machine = { 0 };
+    /* interleaved CPUs, of which nvidia-smi prints six: which socket, but not how many cores it has */
+    if (machine_of_text("\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+                        "GPU0\t X \tSYS\t0,2,4,6,8,10\t0\t\tN/A\nGPU1\tSYS\t X \t1,3,5,7,9,11\t1\t\tN/A\n",
+                        &machine)) {
+        expect_counts(&machine, 2, 0, 2, 0, 0);
+        EXPECT_INT(part_named(&machine, "cpu1")->cores, 32);
+        machine_free(&machine);
+    }
+    /* none at all, NVLinks between all: no eight sockets */
+    if (machine_of_text("\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\t X \tNV18\tNV18\tNV18\nGPU1\tNV18\t X \tNV18\tNV18\n"
+                        "GPU2\tNV18\tNV18\t X \tNV18\nGPU3\tNV18\tNV18\tNV18\t X \n",
+                        &machine)) {
+        expect_counts(&machine, 1, 0, 4, 0, 1);
+        EXPECT_PART(result.notes.text, "4 GPUs have no CPU or NUMA affinity");
+        machine_free(&machine);
+    }
+    /* a list of nodes and the same CPUs; a job without CPUs near the first two, whose node stands alone in its row */
+    if (machine_of_text("\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+                        "GPU0\t X \tNV4\t0-63\t0-1\t\tN/A\nGPU1\tNV4\t X \t0-63\t0-1\t\tN/A\n",
+                        &machine)) {
+        expect_counts(&machine, 1, 0, 2, 0, 0);
+        EXPECT_INT(part_named(&machine, "cpu0")->cores, 64);
+        machine_free(&machine);
+    }
+    if (machine_of_text("\tGPU0\tGPU1\tGPU2\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+                        "GPU0\t X \tNV4\tNV4\t\t0\t\tN/A\nGPU1\tNV4\t X \tNV4\t\t0\t\tN/A\n"
+                        "GPU2\tNV4\tNV4\t X \t56-63\t1\t\tN/A\n",
+                        &machine)) {
+        expect_counts(&machine, 2, 0, 3, 0, 0);
+        EXPECT_INT(part_named(&machine, "cpu0")->cores, 32);
+        EXPECT_INT(part_named(&machine, "cpu1")->cores, 8);
+        machine_free(&machine);
+    }
+}
+
 static void test_topology_spoiled(void)
 {
     text("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV4\t0-7\n");
@@ -525,6 +581,10 @@ static void test_topology_spoiled(void)
     expect_bad(2, "cannot be");
     text("\tGPU0\tGPU1\nGPU0\t X \tNV99\nGPU1\tNV99\t X \n");
     expect_bad(2, "NV99");
+    text("\tGPU0\tbnxt_re0\tCPU Affinity\nGPU0\t X \tPHB\t0-7\nbnxt_re0\tPHB\t X \n\tGPU0\tCPU Affinity\nGPU0\t X "
+         "\t0-7\n");
+    expect_ok(IMPORT_TOPOLOGY, 0, 0);
+    EXPECT_PART(result.notes.text, "line 4: another table");
 }
 
 /* ---- tables ---- */
@@ -749,6 +809,6 @@ TEST_MAIN(TEST(test_nccl_new_columns), TEST(test_nccl_old_columns), TEST(test_nc
           TEST(test_nccl_several_runs), TEST(test_nccl_names_and_ranks), TEST(test_nccl_rows), TEST(test_nvbandwidth),
           TEST(test_nvbandwidth_versions), TEST(test_nvbandwidth_spoiled), TEST(test_bandwidth_test),
           TEST(test_bandwidth_test_spoiled), TEST(test_topology_dgx_a100), TEST(test_topology_dgx1),
-          TEST(test_topology_others), TEST(test_topology_rates_from_copies), TEST(test_topology_spoiled),
-          TEST(test_loads_of_a_table), TEST(test_tables), TEST(test_tables_spoiled), TEST(test_points_file),
-          TEST(test_any_text), TEST(test_every_cut), TEST(test_shared_tables), TEST(test_end))
+          TEST(test_topology_others), TEST(test_topology_rates_from_copies), TEST(test_topology_affinities),
+          TEST(test_topology_spoiled), TEST(test_loads_of_a_table), TEST(test_tables), TEST(test_tables_spoiled),
+          TEST(test_points_file), TEST(test_any_text), TEST(test_every_cut), TEST(test_shared_tables), TEST(test_end))

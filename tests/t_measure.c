@@ -683,13 +683,35 @@ static void test_broken(void)
     rig_close(&rig);
 }
 
+/* A point that did not get into the file does not count as kept. */
+static void test_full_disk(void)
+{
+    struct rig rig;
+    FILE *full = fopen("/dev/full", "w");
+    if (full == NULL || !rig_open(&rig, "toy-2gpu", 1)) {
+        printf("no /dev/full, passed over\n");
+        return;
+    }
+    struct points plan = { 0 }, points = { 0 };
+    struct error error = { 0 };
+    bool stopped = true;
+    EXPECT_INT(measure_plan(&rig.options, &plan, &error), STATUS_OK);
+    EXPECT_INT(measure_points(&rig.options, &plan, &points, full, &stopped, &error), STATUS_IO);
+    EXPECT_PART(error.message, "cannot be written");
+    EXPECT_INT(points.count, 0);
+    (void)fclose(full);
+    points_free(&plan);
+    points_free(&points);
+    rig_close(&rig);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         TEST(test_closed_loop_toy), TEST(test_closed_loop_dgx), TEST(test_plan),
         TEST(test_schedules),       TEST(test_arrivals),        TEST(test_kernels),
         TEST(test_resume),          TEST(test_noise),           TEST(test_gaps),
-        TEST(test_too_slow),        TEST(test_broken)
+        TEST(test_too_slow),        TEST(test_broken),          TEST(test_full_disk)
     };
     return test_run(cases, sizeof cases / sizeof cases[0], argc, argv);
 }

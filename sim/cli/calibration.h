@@ -36,7 +36,7 @@ struct calibration {
     /* what is made */
     struct machine machine; /* sim, cuda: the base */
     struct cluster cluster;
-    bool has_machine, has_cluster;
+    bool has_machine, has_cluster, has_topology; /* a --from file brought parts and links */
     struct software software;
     struct topology topology;
     struct draft *draft;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -100,6 +101,11 @@ static void name_of_file(const char *path, char name[MACHINE_NAME_BYTES])
 static enum status check_files(const struct calibration *c, struct error *error)
 {
     struct error why;
+    struct stat out;
+    if (stat(c->flags.out, &out) == 0 && !S_ISREG(out.st_mode)) {
+        return error_at(error, STATUS_BAD_INPUT, "--out", NULL,
+                        "\"%.200s\" is not a regular file: the machine is read back from it", c->flags.out);
+    }
     for (uint32_t i = 0; i < c->from_count; i++) {
         TRY(flag_input_file("--from", c->from[i], error));
     }
@@ -278,6 +284,7 @@ static enum status import_all(struct calibration *c, struct error *error)
         if (status == STATUS_OK) {
             strbuf_printf(&c->notes, "%s: %u points, %u rows passed over\n", c->from[i], result.points, result.skipped);
             strbuf_append(&c->notes, result.notes.text != NULL ? result.notes.text : "");
+            c->has_topology = c->has_topology || result.format == IMPORT_TOPOLOGY;
         }
         import_result_free(&result);
         TRY(status);
@@ -290,8 +297,9 @@ static enum status fit(struct calibration *c, struct error *error)
 {
     if (c->all.count > 0) {
         TRY(fit_points(c->draft, &c->all, &c->report, error));
-    } else if (c->from_count == 0) {
-        return error_set(error, STATUS_BAD_INPUT, "there is nothing to fit from");
+    } else if (!c->has_topology) {
+        fputs(c->notes.text != NULL ? c->notes.text : "", stderr);
+        return error_set(error, STATUS_BAD_INPUT, "there is nothing to fit from: no row was taken as a point");
     }
     return draft_write(c->draft, c->flags.out, error);
 }
@@ -305,6 +313,9 @@ static enum exit_code refused(const struct calibration *c, const struct error *e
                 "memwall: if that was measured here, beside other work: take its line out of %s and give the same "
                 "command again, which measures it anew (--fresh: everything)\n",
                 c->points_file);
+    } else if (!c->measures && c->base == NULL && error->status == STATUS_BAD_INPUT) {
+        fprintf(stderr, "memwall: there is no --base: the library machine most like this one (memwall list machines) "
+                        "gives what was not measured, and the links that copies are of\n");
     }
     return code;
 }

@@ -173,11 +173,13 @@ static enum exit_code run(int argc, char **argv)
         status = run_studies_compute(&studies, &job, flags.quiet, &error);
     }
     status = job_find_remedies(&job, &flags, status, &error);
+    enum status written = STATUS_OK;
     if (status == STATUS_OK && flags.out != NULL) {
         struct files_options files = { .ranks = ranks, .note = note, .note_bytes = sizeof note };
         struct run_texts record = { 0 };
         print_json(&job, &deepspeed, &studies, &record.result);
-        status = write_files(&job, &flags, &files, &record, argc, argv, &error);
+        written = write_files(&job, &flags, &files, &record, argc, argv, &error);
+        status = written == STATUS_BAD_INPUT ? written : STATUS_OK; /* on a full disk, what was measured is told */
     }
     if (note[0] != '\0') {
         fprintf(stderr, "memwall: %s\n", note);
@@ -188,16 +190,17 @@ static enum exit_code run(int argc, char **argv)
         code = cli_complain(&error);
     } else {
         struct strbuf out = { 0 };
+        code = written != STATUS_OK ? cli_complain(&error) : job.result.fits ? EXIT_DONE : EXIT_DOES_NOT_FIT;
         if (flags.json) {
             print_json(&job, &deepspeed, &studies, &out);
         } else {
             result_print_summary(&job.result, &job.input, &out);
             run_studies_add_text(&studies, &job, &out);
-            if (flags.out != NULL) {
+            if (flags.out != NULL && written == STATUS_OK) {
                 strbuf_printf(&out, "\nWritten to %s: result.json, trace.json.gz, CSV files, plots\n", flags.out);
             }
         }
-        code = cli_print(&out, job.result.fits ? EXIT_DONE : EXIT_DOES_NOT_FIT);
+        code = cli_print(&out, code);
     }
     run_studies_free(&studies);
     job_free(&job);

@@ -190,15 +190,17 @@ static enum exit_code answer(struct validation *v, enum exit_code code, struct e
     struct agreement_collector *collector = v->collector;
     char note[256] = "";
     v->collector = NULL; /* agreement_finish frees it */
-    enum status status = agreement_finish(collector, &v->simulated, AGREEMENT_FLOOR_S, &v->agreement, error);
-    if (status == STATUS_OK && v->flags.out != NULL) {
-        status = write_files(v, note, sizeof note, error);
+    if (agreement_finish(collector, &v->simulated, AGREEMENT_FLOOR_S, &v->agreement, error) != STATUS_OK) {
+        return cli_complain(error);
+    }
+    bool to_files = v->flags.out != NULL;
+    if (to_files && write_files(v, note, sizeof note, error) != STATUS_OK) {
+        to_files = false; /* what was measured is told all the same */
+        (void)cli_complain(error);
+        code = EXIT_FAILED;
     }
     if (note[0] != '\0') {
         fprintf(stderr, "memwall: %s\n", note);
-    }
-    if (status != STATUS_OK) {
-        return cli_complain(error);
     }
     uint32_t impossible = agreement_impossible(&v->agreement);
     if (impossible > 0) {
@@ -217,7 +219,7 @@ static enum exit_code answer(struct validation *v, enum exit_code code, struct e
         agreement_print_json(&v->agreement, &v->job.schedule, v->notes, &out);
     } else {
         agreement_print(&v->agreement, &v->job.schedule, v->notes, &out);
-        if (v->flags.out != NULL) {
+        if (to_files) {
             strbuf_printf(&out, "\nWritten to %s: validation.json, ops.csv, agreement.svg, agreement.png, traces\n",
                           v->flags.out);
         }

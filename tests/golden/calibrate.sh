@@ -308,7 +308,14 @@ complains "is not a regular file"
 [ $? = 3 ] && grep -q "File too large" limited
 expect "  a limit on the size of files ends in a message" $?
 
-# ---- too little ----
+# ---- nothing, too little ----
+run 1 calibrate --executor sim --base toy-2gpu --out /dev/null
+complains '"/dev/null" is not a regular file'
+head -n 1 whole.json.points.jsonl >none.jsonl
+run 1 calibrate --from none.jsonl --base toy-2gpu --out few.json
+complains "there is nothing to fit from: no row was taken as a point"
+run 1 calibrate --from "$source/tests/import/bandwidth_test_quick.txt" --out few.json
+complains "there is no --base: the library machine most like this one"
 (head -n 1 whole.json.points.jsonl; grep '"class":"gemm"' whole.json.points.jsonl | head -n 3) >few.jsonl
 run 1 calibrate --from few.jsonl --base toy-2gpu --out few.json
 [ ! -e few.json ]

@@ -112,7 +112,8 @@ for more in software=megatron "gpus=1 --set parallel.pipeline=1"; do
 done
 run 3 validate "$folder/tiny.json" --executor host --steps 3 --limit 1e-9
 complains "above --limit"
-run 2 run "$folder/unfit.json" --executor host --json
+# What does not fit must not need more memory than this computer has: 1 MiB a device is too little for tiny.json.
+run 2 run "$folder/tiny.json" --set 'machine={"base": "toy-2gpu", "gpu": {"memory_GiB": 0.001}}' --executor host --json
 holds '"fits": false'
 
 # gnuplot exits with 0 on a full disk: no half picture may stay.
@@ -123,6 +124,15 @@ PATH="$folder/bin:$PATH" run 0 validate "$folder/tiny.json" --executor sim --out
 complains "gnuplot failed on a plot"
 [ -s "$folder/full/validation.json" ] && [ ! -e "$folder/full/agreement.svg" ] && [ ! -e "$folder/full/agreement.png" ]
 expect "no half picture" $?
+
+# No room for the files: what was measured is told all the same.
+(ulimit -f 1; exec "$binary" validate "$folder/tiny.json" --executor host --steps 2 --out "$folder/cramped" 2>"$folder/err" | cat >"$folder/out"; exit "${PIPESTATUS[0]}")
+[ $? = 3 ]
+expect "exit 3 when --out has no room" $?
+complains "File too large"
+holds "step time"
+[ "$(grep -c "Written to" "$folder/out")" = 0 ]
+expect "  claims no files" $?
 
 # Interrupted: what was measured is told, and no earlier run's timeline stays beside it.
 mkdir "$folder/cut"

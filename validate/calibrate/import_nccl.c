@@ -120,7 +120,7 @@ static enum status read_header(struct nccl_parser *parser, uint32_t line, const 
         return import_error(
             parser->source, line, error,
             "columns not known; expected \"size count type [redop] [root] time algbw busbw #wrong\", once "
-            "or twice");
+            "or twice; what a launcher puts before each line (a time, a host, a pod) must be taken away");
     }
     run->header_line = line;
     run->extras = first - 3;

@@ -22,7 +22,7 @@ bool import_topology_mark(const char *line)
     uint32_t count = import_words(line, words, 2);
     return count >= 1 && is_device(words[0], "GPU", 0) &&
            (count == 1 || is_device(words[1], "GPU", 1) || is_device(words[1], "NIC", 0) ||
-            import_is(words[1], "CPU") || strncmp(words[1].at, "mlx", 3) == 0);
+            strncmp(words[1].at, "mlx", 3) == 0 || strstr(line, "CPU Affinity") != NULL);
 }
 
 static bool read_way(struct import_word word, uint8_t *way)
@@ -62,6 +62,7 @@ static enum status read_columns(struct import_source *source, uint32_t line, con
         topology->gpus++;
     }
     topology->count = devices;
+    topology->affinities = count >= devices + 7 ? 3 : count >= devices + 4 ? 2 : count > devices;
     topology->devices = calloc(devices + 1u, sizeof *topology->devices);
     topology->ways = calloc(devices + 1u, devices + 1u);
     if (topology->devices == NULL || topology->ways == NULL) {
@@ -82,6 +83,20 @@ static void copy_word(char *out, size_t size, struct import_word word)
     if (word.length < size && !import_is(word, "N/A")) {
         memcpy(out, word.at, word.length);
         out[word.length] = '\0';
+    }
+}
+
+/* A column without a value leaves no word: of too few, a plain number is a NUMA node, for no CPU nearby is allowed to the job (seen under Slurm). */
+static void read_affinities(struct topology_device *device, const struct import_word *words, uint32_t count,
+                            uint32_t columns)
+{
+    uint64_t node;
+    uint32_t numa = count > 0 && count < columns && import_whole(words[0], &node) ? 0 : 1;
+    if (numa == 1 && count > 0) {
+        copy_word(device->cpus, sizeof device->cpus, words[0]);
+    }
+    if (count > numa) {
+        copy_word(device->numa, sizeof device->numa, words[numa]);
     }
 }
 
@@ -116,12 +131,8 @@ static enum status read_row(struct import_source *source, uint32_t line, uint32_
         }
         topology->ways[(size_t)row * topology->count + c] = way;
     }
-    if (count > topology->count + 1) {
-        copy_word(device->cpus, sizeof device->cpus, words[topology->count + 1]);
-    }
-    if (count > topology->count + 2) {
-        copy_word(device->numa, sizeof device->numa, words[topology->count + 2]);
-    }
+    uint32_t values = topology->count + 1;
+    read_affinities(device, words + values, count - values, topology->affinities);
     return STATUS_OK;
 }
 
@@ -146,6 +157,9 @@ static enum status read_table(struct import_source *source, struct topology *top
         } else if (header != 0 && rows < topology->count && count > 0) {
             TRY(read_row(source, i + 1, rows, words, count, topology, error));
             rows++;
+        } else if (header != 0 && import_topology_mark(source->lines[i])) {
+            import_note(source, "line %u: another table (of another server?) is not read: give it in a file of its own",
+                        i + 1);
         } else if (count > 0) {
             read_name(topology, source->lines[i]);
         }

@@ -23,6 +23,7 @@ struct topology_device {
 
 struct topology {
     uint32_t count, gpus; /* GPUs come first */
+    uint32_t affinities;  /* columns behind the devices: CPU Affinity, NUMA Affinity, GPU NUMA ID */
     struct topology_device *devices;
     uint8_t *ways; /* [count * count] */
     char gpu_name[96];

@@ -61,36 +61,50 @@ static bool cpu_list(const char *text, uint32_t *cpus, uint32_t *ranges)
     return *cpus > 0 && *cpus <= 8192;
 }
 
-/* Two ranges of equal length are the two threads of each core. */
+/* Two ranges of equal length are the two threads of each core. 0: not said, as by a list without a range: nvidia-smi prints six CPUs of interleaved ones ("0,2,4,6,8,10"),
+ * and a job may see no more than its own. */
 static uint32_t cores_of(const char *text)
 {
     uint32_t cpus, ranges;
-    if (!cpu_list(text, &cpus, &ranges)) {
+    if (!cpu_list(text, &cpus, &ranges) || strchr(text, '-') == NULL) {
         return 0;
     }
     uint32_t cores = ranges % 2 == 0 ? cpus / 2 : cpus;
     return cores < 1 ? 1 : cores > 4096 ? 4096 : cores;
 }
 
-static bool same_place(const struct topology_device *a, const struct topology_device *b)
+static bool placeless(const struct topology_device *device)
 {
-    bool numa = a->numa[0] != '\0' && b->numa[0] != '\0';
-    if (numa) { /* a list of nodes says nothing */
-        return strcmp(a->numa, b->numa) == 0 && strspn(a->numa, "0123456789") == strlen(a->numa);
+    return device->cpus[0] == '\0' && device->numa[0] == '\0';
+}
+
+/* Whether two GPUs are near one socket, by their affinities. A list of nodes is no socket, nor is none at all: they count alone where NVLinks hide the way over PCIe. */
+static bool same_place(const struct topology_builder *b, uint32_t i, uint32_t j)
+{
+    const struct topology_device *one = &b->topology->devices[i], *other = &b->topology->devices[j];
+    bool hidden = topology_way(b, i, j) > TOPOLOGY_NV, same_cpus = strcmp(one->cpus, other->cpus) == 0;
+    if (one->numa[0] != '\0' && other->numa[0] != '\0') {
+        bool node = strspn(one->numa, "0123456789") == strlen(one->numa);
+        return strcmp(one->numa, other->numa) == 0 && (node || (hidden && same_cpus));
     }
-    return a->cpus[0] != '\0' && strcmp(a->cpus, b->cpus) == 0;
+    return placeless(one) ? hidden && placeless(other) : same_cpus && one->cpus[0] != '\0';
 }
 
 static void find_sockets(struct topology_builder *b)
 {
-    uint32_t *parent = b->scratch, *number = b->scratch + b->count;
+    uint32_t *parent = b->scratch, *number = b->scratch + b->count, lost = 0;
     group(b, parent, TOPOLOGY_NODE, TOPOLOGY_PIX);
     for (uint32_t i = 0; i < b->gpus; i++) {
         for (uint32_t j = i + 1; j < b->gpus; j++) {
-            if (same_place(&b->topology->devices[i], &b->topology->devices[j])) {
+            if (same_place(b, i, j)) {
                 unite(parent, i, j);
             }
         }
+        lost += placeless(&b->topology->devices[i]);
+    }
+    if (lost > 1) {
+        import_note(b->source, "%u GPUs have no CPU or NUMA affinity: those that NVLinks join are put on one socket",
+                    lost);
     }
     for (uint32_t i = 0; i < b->count; i++) {
         number[i] = TOPOLOGY_NONE;

@@ -77,7 +77,7 @@ static void write_host_parts(struct json_writer *w, const struct topology_builde
         last = alike_sockets(b, s);
         open_part(w, "cpu", s, last, "cpu_socket");
         jw_uint(w, "cores", socket_cores(b, s));
-        group_source(w, b, b->cores[s] > 0 ? "CPU Affinity of nvidia-smi topo -m" : "no CPU Affinity: a guess",
+        group_source(w, b, b->cores[s] > 0 ? "CPU Affinity of nvidia-smi topo -m" : "no whole CPU Affinity: a guess",
                      b->cores[s] == 0);
         jw_end(w);
     }

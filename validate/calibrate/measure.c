@@ -119,11 +119,13 @@ static enum status keep(struct going *g, struct point *point, struct error *erro
     const char *source = g->options->source != NULL ? g->options->source : "measured";
     (void)snprintf(point->source, sizeof point->source, "%s", source);
     TRY(points_add(g->points, point, error));
-    if (g->file != NULL) {
-        TRY(points_write(g->file, point, error));
+    enum status status = g->file != NULL ? points_write(g->file, point, error) : STATUS_OK;
+    if (status == STATUS_OK) {
+        tell(g, point);
+    } else {
+        g->points->count--; /* what is not in the file is not kept */
     }
-    tell(g, point);
-    return STATUS_OK;
+    return status;
 }
 
 /* Whether a point is worth its time; else it is left out. */
