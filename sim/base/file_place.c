@@ -22,7 +22,7 @@ static enum status too_long(struct error *error)
 enum status folder_ready_check(const char *folder, struct error *error)
 {
     struct stat about;
-    char path[PATH_MAX + NAME_ROOM];
+    char path[PATH_MAX + NAME_ROOM]; /* where the file system has no nameless files */
     const char *why = NULL;
     if (strlen(folder) > PATH_MAX - NAME_ROOM) {
         return too_long(error);
@@ -33,10 +33,13 @@ enum status folder_ready_check(const char *folder, struct error *error)
         why = "not a folder";
     } else {
         (void)snprintf(path, sizeof path, "%s/.memwall-%ld.tmp", folder, (long)getpid());
-        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        int nameless = open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600); /* a kill at this instant leaves nothing */
+        int fd = nameless >= 0 ? nameless : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (fd >= 0) {
             (void)close(fd);
-            (void)unlink(path);
+            if (nameless < 0) {
+                (void)unlink(path);
+            }
         } else if (errno != EEXIST) { /* there: somebody could write it */
             why = strerror(errno);
         }
