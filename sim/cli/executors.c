@@ -99,6 +99,8 @@ enum status executor_open(const char *name, const struct executor **executor, st
     }
     char path[PATH_MAX];
     TRY(find_object(index, path, error));
+    /* OpenBLAS starts a thread for every core as it is loaded. The executor host, which has threads of its own, uses none of them, and with little memory they hang the program's end. */
+    (void)setenv("OPENBLAS_NUM_THREADS", "1", 1);
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (object == NULL) {
         const char *why = dlerror();

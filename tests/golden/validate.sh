@@ -116,6 +116,14 @@ complains "above --limit"
 run 2 run "$folder/tiny.json" --set 'machine={"base": "toy-2gpu", "gpu": {"memory_GiB": 0.001}}' --executor host --json
 holds '"fits": false'
 
+# Little address space: a message or a run, never a wait (OpenBLAS tries for ever to map a buffer; a sanitizer refuses at once).
+for kib in 350000 400000 500000 700000; do
+    (ulimit -v $kib; exec timeout -k 1 100 "$binary" run "$folder/tiny.json" --executor host --steps 1 --quiet >"$folder/out" 2>"$folder/err")
+    code=$?
+    [ $code = 0 ] || { [ $code = 3 ] && grep -qE "no memory for|cannot be loaded|no further thread" "$folder/err"; } || grep -q Sanitizer "$folder/err"
+    expect "with $kib KiB of address space it ends: exit $code" $?
+done
+
 # gnuplot exits with 0 on a full disk: no half picture may stay.
 mkdir "$folder/bin"
 printf '#!/bin/sh\necho "<svg>" >agreement.svg.tmp\n: >agreement.png.tmp\n' >"$folder/bin/gnuplot"

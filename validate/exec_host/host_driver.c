@@ -12,6 +12,7 @@
 #include "validate/exec_host/host_attention.h"
 #include "validate/exec_host/host_cores.h"
 #include "validate/exec_host/host_floats.h"
+#include "validate/exec_host/host_gemm.h"
 #include "validate/exec_host/host_kernels.h"
 #include "validate/exec_host/host_run.h"
 
@@ -160,8 +161,14 @@ enum status host_begin_step(void *context, struct error *error)
 {
     struct host_run *run = context;
     bool stores = false;
+    uint32_t computing = 0;
     for (uint32_t q = 0; q < run->schedule->queue_count; q++) {
         stores = stores || run->queues[q].needs.stores;
+        computing += run->queues[q].needs.computes;
+    }
+    if (!run->has_begun) { /* every thread has what it needs but for this */
+        TRY(host_gemm_room(computing, error));
+        run->has_begun = true;
     }
     if (stores && !run->storage_is_filled) {
         struct host_region block;

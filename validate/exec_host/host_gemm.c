@@ -2,10 +2,24 @@
 
 #include <cblas.h>
 
+#include "sim/base/check.h"
+#include "validate/exec_host/host_memory.h"
+
 /* Calls end within about a second, so that a cancelled run does not wait for a large product. */
 static const double CALL_FLOPS_MAX = 5e10;
 /* Sums into an output that is never cleared: each adds so little that years of steps stay far from overflow. */
 static const float ACCUMULATE_FACTOR = 0x1p-10f;
+
+/* OpenBLAS 0.3's BUFFER_SIZE on x86-64 and arm64, at most 128 MiB, and what aligns it. */
+static const uint64_t BLAS_BUFFER_BYTES = 136u << 20;
+
+enum status host_gemm_room(uint32_t threads, struct error *error)
+{
+    struct host_region room;
+    TRY(host_region_map(&room, threads * BLAS_BUFFER_BYTES, "the buffers of OpenBLAS (ulimit -v?)", error));
+    host_region_unmap(&room);
+    return STATUS_OK;
+}
 
 bool host_gemm(const struct host_gemm *gemm, const float *a, const float *b, float *c, const struct host_cancel *cancel)
 {

@@ -4,9 +4,13 @@
 
 #include <stdint.h>
 
+#include "sim/base/status.h"
 #include "sim/ir/kernel.h"
 #include "validate/exec_host/host_meeting.h"
 #include "validate/exec_host/host_operands.h"
+
+/* Whether so many threads at once can multiply: OpenBLAS tries for ever where it finds no room for a thread's buffer (a limit on address space). STATUS_NO_MEMORY. */
+enum status host_gemm_room(uint32_t threads, struct error *error);
 
 /* c [m,n] = factor * a [m,k] * b [k,n] + (accumulate ? c : 0), column-major as BLAS has it. Layout TN: a is stored [k,m]; NT: b is stored [n,k]. `calls`: the
  * columns are divided among so many calls. All sizes at most INT32_MAX. False when cancelled between calls. */

@@ -70,7 +70,7 @@ struct host_run {
     struct host_memory *memories;
     struct host_storage *files; /* [space_count + 1]: the last is the scratch file */
     struct host_check check;
-    bool storage_is_filled;
+    bool storage_is_filled, has_begun;
     struct arena arena;
 };
 
