@@ -134,8 +134,8 @@ complains "gnuplot failed on a plot"
 expect "no half picture" $?
 
 # No room for the files: what was measured is told all the same.
-(ulimit -f 1; exec "$binary" validate "$folder/tiny.json" --executor host --steps 2 --out "$folder/cramped" 2>"$folder/err" | cat >"$folder/out"; exit "${PIPESTATUS[0]}")
-[ $? = 3 ]
+(ulimit -f 1; exec "$binary" validate "$folder/tiny.json" --executor host --steps 2 --out "$folder/cramped" 2>"$folder/err") | cat >"$folder/out"
+[ "${PIPESTATUS[0]}" = 3 ]
 expect "exit 3 when --out has no room" $?
 complains "File too large"
 holds "step time"
