@@ -345,6 +345,46 @@ static void test_corruption(void)
     schedule_free(&made.schedule);
 }
 
+/* Takes a buffer's life before op 1, as a fault of the dispatcher would. One queue: nobody else is at the pools. */
+static enum status end_life(void *context, const struct wet_pools *pools, uint32_t op, struct error *error)
+{
+    (void)error;
+    if (op == 1) {
+        wet_pools_release((struct wet_pools *)(uintptr_t)pools, context, 1);
+    }
+    return STATUS_OK;
+}
+
+/* A use of a buffer outside of its life is found by --check, by name. */
+static void test_outside_of_its_life(void)
+{
+    struct builder *b = builder_new();
+    const uint32_t device = 0;
+    struct schedule schedule;
+    struct error error = { 0 };
+    struct timeline timeline;
+    uint32_t memory = builder_space(b, SPACE_DEVICE, 0, 10000000, SCHED_NONE, "gpu 0");
+    builder_rank(b, &device, 1, 0, "rank");
+    uint32_t queue = builder_queue(b, QUEUE_COMPUTE, "compute");
+    uint32_t fresh = builder_buffer(b, memory, BYTES, 1, BUFFER_BOUNDARY, 0, builder_label(b, "boundary"));
+    builder_op(b, OP_DELAY, queue, builder_work_fixed(b, 1000000), PHASE_FORWARD);
+    builder_acquire(b, fresh);
+    builder_write(b, fresh);
+    builder_op(b, OP_DELAY, queue, builder_work_fixed(b, 1000000), PHASE_BACKWARD);
+    builder_read(b, fresh);
+    builder_release(b, fresh);
+    EXPECT_INT(builder_finish(b, &schedule, &error), STATUS_OK);
+    const struct exec_options options = { .check = true };
+    EXPECT_INT(run(&schedule, &options, &SMALL, &timeline, &error), STATUS_OK);
+    timeline_free(&timeline);
+    const struct host_tuning tuning = { .operand_floats = 4096, .before = end_life, .before_context = &fresh };
+    EXPECT_INT(run(&schedule, &options, &tuning, &timeline, &error), STATUS_EXECUTION);
+    EXPECT_PART(error.message, "\"boundary\" in gpu 0 is used, but not live");
+    EXPECT_PART(error.message, "rank 0");
+    timeline_free(&timeline);
+    schedule_free(&schedule);
+}
+
 /* ---- disks ---- */
 
 static void test_file_limit(void)
@@ -574,6 +614,6 @@ static void test_no_growth(void)
 }
 
 TEST_MAIN(TEST(test_random_checked), TEST(test_random_plain), TEST(test_tight), TEST(test_all_opcodes),
-          TEST(test_each_op_fails), TEST(test_corruption), TEST(test_file_limit), TEST(test_full_disk),
-          TEST(test_no_folder), TEST(test_refused), TEST(test_phantoms), TEST(test_does_not_fit), TEST(test_called_off),
-          TEST(test_vtable), TEST(test_no_growth))
+          TEST(test_each_op_fails), TEST(test_corruption), TEST(test_outside_of_its_life), TEST(test_file_limit),
+          TEST(test_full_disk), TEST(test_no_folder), TEST(test_refused), TEST(test_phantoms), TEST(test_does_not_fit),
+          TEST(test_called_off), TEST(test_vtable), TEST(test_no_growth))
