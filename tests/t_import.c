@@ -354,6 +354,9 @@ static void test_bandwidth_test_spoiled(void)
     expect_bad(1, "not a whole csv line");
     text(SECTION TABLE "   32000000\t\t\t0.0\n\n" SECTION TABLE "   64000000\t\t\t25.0\n");
     expect_ok(IMPORT_BANDWIDTH_TEST, 1, 1);
+    text(SECTION TABLE "   64000000\t\t\t25.0\n\nResult = FAIL\n");
+    expect_ok(IMPORT_BANDWIDTH_TEST, 1, 0);
+    EXPECT_PART(result.notes.text, "line 6: the test says of itself that it failed");
 }
 
 /* ---- topology ---- */
@@ -668,6 +671,8 @@ static void test_tables_spoiled(void)
     expect_bad(2, "6 fields, expected 7");
     text(ALL_REDUCE "a100,2,1048576,44.0,99.0,45.0,23.30\n");
     expect_bad(2, "give 23.83");
+    text(ALL_REDUCE "\"a100\",2,\"1048576\",44.0,23.83,45.0,23.30\n"); /* as spreadsheets save it */
+    expect_ok(IMPORT_ALL_REDUCE_CSV, 1, 0);
     text(ALL_REDUCE "a100,2,many,44.0,23.83,45.0,23.30\n");
     expect_bad(2, "size_bytes is \"many\"");
     text(KERNELS "a,matmul,312,\"b=1, m=4096, k=4096, n=none, layout=TN\",0.5\n");

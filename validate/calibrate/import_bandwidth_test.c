@@ -200,6 +200,9 @@ static enum status read_line(struct parser *parser, uint32_t line, const char *t
     struct import_word words[LINE_WORDS_MAX];
     uint32_t count = import_words(text, words, LINE_WORDS_MAX);
     uint64_t number;
+    if (strstr(text, "Result = FAIL") != NULL) {
+        import_note(parser->source, "line %u: the test says of itself that it failed", line);
+    }
     if (strstr(text, "bandwidthTest-") != NULL && strstr(text, "Bandwidth =") != NULL) {
         return csv_line(parser, line, text, error);
     }

@@ -296,11 +296,10 @@ enum status import_all_reduce_csv(struct import_source *source, struct error *er
     char *fields[FIELDS_MAX];
     uint32_t others = 0;
     bool blank;
-    for (uint32_t i = 1; i < source->count;
-         i++) { /* the first field only: cutting it leaves the rest for the second pass */
+    for (uint32_t i = 1; i < source->count; i++) { /* the first field only: the second pass cuts the lines */
         char name[SYSTEM_BYTES];
-        (void)snprintf(name, sizeof name, "%.*s", (int)fmin((double)strcspn(source->lines[i], ","), SYSTEM_BYTES - 1),
-                       source->lines[i]);
+        const char *first = source->lines[i] + (source->lines[i][0] == '"');
+        (void)snprintf(name, sizeof name, "%.*s", (int)fmin((double)strcspn(first, ",\""), SYSTEM_BYTES - 1), first);
         if (!import_blank(source->lines[i])) {
             systems_add(&systems, name);
         }
