@@ -122,6 +122,18 @@ static enum status check_files(const struct calibration *c, struct error *error)
     return STATUS_OK;
 }
 
+/* What somebody measured is not written over by what is made of it. */
+static enum status check_written(const struct calibration *c, struct error *error)
+{
+    for (uint32_t i = 0; i < c->from_count; i++) {
+        const struct flag_file files[] = { { "--out", c->flags.out },
+                                           { "--points", c->measures ? c->points_file : NULL },
+                                           { "--from", c->from[i] } };
+        TRY(flag_files_differ(files, 3, 2, error));
+    }
+    return STATUS_OK;
+}
+
 /* Flags that only measuring heeds. */
 static enum status check_measuring_flags(const struct calibration *c, struct error *error)
 {
@@ -167,7 +179,7 @@ static enum status read_flags(struct calibration *c, struct error *error)
     int length = c->points_path != NULL
                      ? snprintf(c->points_file, sizeof c->points_file, "%s", c->points_path)
                      : snprintf(c->points_file, sizeof c->points_file, "%s.points.jsonl", c->flags.out);
-    return length < (int)sizeof c->points_file ? STATUS_OK
+    return length < (int)sizeof c->points_file ? check_written(c, error)
                                                : calibration_flag_error(error, "--points", "the path is too long");
 }
 

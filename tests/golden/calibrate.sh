@@ -279,6 +279,8 @@ PY
     fi
 fi
 
+head -n 1 whole.json.points.jsonl >none.jsonl
+
 # ---- json ----
 run 0 calibrate --executor sim --base toy-2gpu --seconds 1 --name cut --out whole.json --quiet --json
 python3 - out <<'PY'
@@ -292,7 +294,14 @@ assert isinstance(a["missing"], list) and isinstance(a["left_out"], list)
 PY
 expect "  one JSON document with constants, residuals, what is missing" $?
 
-# ---- --points is somebody's file ----
+# ---- --from, --points are somebody's files ----
+cp none.jsonl kept.jsonl
+run 1 calibrate --from kept.jsonl --base toy-2gpu --out ./kept.jsonl
+complains '--out: "./kept.jsonl" is the file of --from, too, and would be written over'
+run 1 calibrate --executor sim --from kept.jsonl --base toy-2gpu --out one.json --points kept.jsonl --fresh
+complains '--points: "kept.jsonl" is the file of --from, too'
+cmp -s none.jsonl kept.jsonl
+expect "  the file is left as it is" $?
 run 1 calibrate --executor sim --base toy-2gpu --out one.json --points one.json
 complains "is the machine file of --out"
 printf 'no newline' >diary
@@ -311,7 +320,6 @@ expect "  a limit on the size of files ends in a message" $?
 # ---- nothing, too little ----
 run 1 calibrate --executor sim --base toy-2gpu --out /dev/null
 complains '"/dev/null" is not a regular file'
-head -n 1 whole.json.points.jsonl >none.jsonl
 run 1 calibrate --from none.jsonl --base toy-2gpu --out few.json
 complains "there is nothing to fit from: no row was taken as a point"
 run 1 calibrate --from "$source/tests/import/bandwidth_test_quick.txt" --out few.json
