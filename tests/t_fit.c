@@ -463,6 +463,23 @@ static void test_curves(void)
     }
     fitted_free(&fitted);
     points_free(&points);
+    /* Small ones alone are latency: the machine keeps its curve and its bandwidth. */
+    for (like.bytes = 1024; like.bytes <= 65536; like.bytes *= 2) {
+        add(&points, like, 40e-6 + like.bytes * 1.75 / 230e9);
+    }
+    like.ranks = 4;
+    for (like.bytes = 1024; like.bytes < 8e8; like.bytes *= 2) {
+        add(&points, like, 40e-6 + like.bytes * 1.5 / 200e9);
+    }
+    if (fit(&fitted, &points)) {
+        const struct machine_collective_curve *curve = machine_curve(&fitted.machine, COLLECTIVE_ALL_REDUCE, 8, 1);
+        EXPECT(curve != NULL && exp(curve->curve.x[curve->curve.count - 1]) > 1e8);
+        EXPECT(line(&fitted.report, "all_reduce 8 ranks") == NULL &&
+               line(&fitted.report, "all_reduce 4 ranks") != NULL);
+        EXPECT(strstr(fitted.report.missing.text, "time is latency up to the greatest size, 6.554e+04 bytes") != NULL);
+    }
+    fitted_free(&fitted);
+    points_free(&points);
 }
 
 static void test_host(void)

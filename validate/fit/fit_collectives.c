@@ -187,6 +187,27 @@ fail:
     return status;
 }
 
+static const struct point *greatest_below(const struct fit_set *set, double bytes)
+{
+    const struct point *greatest = NULL;
+    for (uint32_t i = 0; i < set->count; i++) {
+        const struct point *point = set->items[i];
+        if (point->bytes <= bytes && (greatest == NULL || point->bytes > greatest->bytes)) {
+            greatest = point;
+        }
+    }
+    return greatest;
+}
+
+/* Whether at the greatest size time still grows slower than the square root of the bytes: that is latency. Beyond the last knot its bandwidth holds, of which such a
+ * curve knows nothing. */
+static bool ends_in_latency(const struct fit_set *set, double *bytes)
+{
+    const struct point *last = greatest_below(set, INFINITY), *before = greatest_below(set, last->bytes / 2);
+    *bytes = last->bytes;
+    return before != NULL && log(last->seconds / before->seconds) < 0.5 * log(last->bytes / before->bytes);
+}
+
 /* ---- one curve ---- */
 
 static enum status check_curve(const struct fitter *fitter, const struct curve_key *key, const struct fit_set *set)
@@ -270,6 +291,7 @@ static enum status fit_curve(struct fitter *fitter, const struct curve_key *key)
 {
     struct fit_set set;
     struct broken_line line = { .count = 0 };
+    double greatest;
     TRY(fit_select(fitter, is_of_curve, key, &set));
     enum status status = STATUS_OK;
     if (set.count == 0) {
@@ -280,6 +302,13 @@ static enum status fit_curve(struct fitter *fitter, const struct curve_key *key)
     if (set.fitted < CURVE_LEAST) {
         fit_missing(fitter, "%s of %u ranks: %u points, at least %d are needed: its curve", collective_word(key->kind),
                     key->ranks, set.count, CURVE_LEAST);
+        goto fail;
+    }
+    if (ends_in_latency(&set, &greatest)) {
+        fit_missing(fitter,
+                    "%s of %u ranks: time is latency up to the greatest size, %.4g bytes; larger ones are needed "
+                    "(nccl-tests: -e 1G): its curve",
+                    collective_word(key->kind), key->ranks, greatest);
         goto fail;
     }
     TRY_OR_FAIL(solve_curve(fitter, key, &set, &line));
