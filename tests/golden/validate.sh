@@ -145,6 +145,7 @@ expect "  claims no files" $?
 # Interrupted: what was measured is told, and no earlier run's timeline stays beside it.
 mkdir "$folder/cut"
 echo earlier >"$folder/cut/trace.measured.json.gz"
+: >"$folder/err" # the wait below must not find the run before
 "$binary" validate "$folder/tiny.json" --executor host --steps 1024 --set training.global_batch=64 --out "$folder/cut" >"$folder/out" 2>"$folder/err" &
 child=$!
 for _ in $(seq 2400); do # ends with the second step; two minutes on a busy computer
