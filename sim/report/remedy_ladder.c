@@ -51,6 +51,8 @@ enum { KNOB_COUNT = sizeof KNOBS / sizeof KNOBS[0] };
 static const double TENTH = 0.1;
 /* What a step holds changes little below a thousandth of a count. */
 enum { HALVINGS = 10 };
+/* Nor by pieces smaller than this part of the model; each costs the simulation ops. */
+static const double SMALLEST_PIECE = 1.0 / 4096;
 /* Sets of a rung: all ladders of a policy at once must find room on one list. */
 enum { KEPT_SETS_MAX = 12 };
 
@@ -112,11 +114,13 @@ static void add_tenths(struct remedy_ladder *ladder, const struct parameter *par
     }
 }
 
-static void add_knob(struct remedy_ladder *ladder, const struct parameter *parameter, enum knob_way way, double value)
+/* A halved number is no smaller than `least` elements. */
+static void add_knob(struct remedy_ladder *ladder, const struct parameter *parameter, enum knob_way way, double value,
+                     double least)
 {
     switch (way) {
     case KNOB_HALVE:
-        for (int i = 0; i < HALVINGS && floor(value / 2) >= fmax(parameter->minimum, 1); i++) {
+        for (int i = 0; i < HALVINGS && floor(value / 2) >= fmax(parameter->minimum, least); i++) {
             value = floor(value / 2);
             add_number(ladder, parameter, value);
         }
@@ -195,7 +199,8 @@ bool remedy_ladder_setting(const struct scenario *scenario, uint32_t index, bool
     }
     int at = lean && !KNOBS[index].lean ? -1 : find_parameter(policy, KNOBS[index].name);
     if (at >= 0) {
-        add_knob(ladder, &policy->parameters[at], KNOBS[index].way, scenario->plan.policy_parameters.value[at]);
+        double least = fmax(1, SMALLEST_PIECE * (double)model_parameters(&scenario->model));
+        add_knob(ladder, &policy->parameters[at], KNOBS[index].way, scenario->plan.policy_parameters.value[at], least);
     }
     return true;
 }
