@@ -22,7 +22,8 @@ struct stretches {
 };
 
 struct moved_sum {
-    double count, bytes, alone_s, ran_s, beside_s[BESIDE_KINDS];
+    double count, bytes, alone_s;
+    int64_t ran_ps, beside_ps[BESIDE_KINDS];
     int64_t first_ps, last_ps; /* of the first start, of the last end */
 };
 
@@ -145,12 +146,12 @@ static size_t first_behind(const struct stretches *list, int64_t time_ps)
     return low;
 }
 
-static void add_beside(const struct stretches *list, int64_t from_ps, int64_t to_ps, double beside_s[BESIDE_KINDS])
+static void add_beside(const struct stretches *list, int64_t from_ps, int64_t to_ps, int64_t beside_ps[BESIDE_KINDS])
 {
     for (size_t i = first_behind(list, from_ps); i < list->count && list->items[i].from_ps < to_ps; i++) {
         const struct stretch *at = &list->items[i];
         int64_t from = at->from_ps > from_ps ? at->from_ps : from_ps, to = at->to_ps < to_ps ? at->to_ps : to_ps;
-        beside_s[at->kind] += s_from_ps(to - from);
+        beside_ps[at->kind] += to - from;
     }
 }
 
@@ -161,10 +162,10 @@ static struct moved_sum sum_of_op(const struct explainer *e, uint32_t index, con
     struct moved_sum sum = { .count = 1,
                              .bytes = s->works[s->ops[index].work].bytes,
                              .alone_s = s_from_ps(t->alone_ps),
-                             .ran_s = s_from_ps(t->end_ps - t->start_ps),
+                             .ran_ps = t->end_ps - t->start_ps,
                              .first_ps = t->start_ps,
                              .last_ps = t->end_ps };
-    add_beside(stretches, t->start_ps, t->end_ps, sum.beside_s);
+    add_beside(stretches, t->start_ps, t->end_ps, sum.beside_ps);
     return sum;
 }
 
@@ -175,9 +176,9 @@ static void add_sum(struct moved_sum *to, const struct moved_sum *one)
     to->count += one->count;
     to->bytes += one->bytes;
     to->alone_s += one->alone_s;
-    to->ran_s += one->ran_s;
+    to->ran_ps += one->ran_ps;
     for (uint32_t k = 0; k < BESIDE_KINDS; k++) {
-        to->beside_s[k] += one->beside_s[k];
+        to->beside_ps[k] += one->beside_ps[k];
     }
 }
 
@@ -236,12 +237,12 @@ static struct moved_row *row_of(struct explainer *e, struct moved_rows *rows, ui
 
 static void beside_cells(struct explainer *e, const struct moved_sum *sum, double steps)
 {
-    double beside_s = 0;
+    int64_t none_ps = sum->ran_ps;
     for (uint32_t k = 0; k < BESIDE_KINDS; k++) {
-        explain_cell_number(e, sum->beside_s[k] / steps);
-        beside_s += sum->beside_s[k];
+        explain_cell_number(e, s_from_ps(sum->beside_ps[k]) / steps);
+        none_ps -= sum->beside_ps[k];
     }
-    explain_cell_number(e, sum->ran_s > beside_s ? (sum->ran_s - beside_s) / steps : 0);
+    explain_cell_number(e, s_from_ps(none_ps) / steps);
 }
 
 static void directions_table(struct explainer *e, const struct moved_rows *rows, double steps)
@@ -289,7 +290,7 @@ static void kinds_table(struct explainer *e, const struct moved_rows *rows, doub
         explain_cell_number(e, row->sum.count / steps);
         explain_cell_number(e, row->sum.bytes / steps);
         explain_cell_number(e, row->sum.alone_s / steps);
-        explain_cell_number(e, row->sum.ran_s / steps);
+        explain_cell_number(e, s_from_ps(row->sum.ran_ps) / steps);
         explain_cell_number(e, s_from_ps(row->sum.first_ps));
         explain_cell_number(e, s_from_ps(row->sum.last_ps));
         beside_cells(e, &row->sum, steps);
@@ -310,7 +311,7 @@ static void list_row(struct explainer *e, uint32_t index, const struct moved_sum
     explain_cell_number(e, sum->bytes);
     explain_cell_number(e, s_from_ps(sum->first_ps));
     explain_cell_number(e, sum->alone_s);
-    explain_cell_number(e, sum->ran_s);
+    explain_cell_number(e, s_from_ps(sum->ran_ps));
     beside_cells(e, sum, 1);
 }
 
