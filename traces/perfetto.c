@@ -140,7 +140,7 @@ static void op_event(struct writer *w, const struct perfetto_input *input, uint3
     const char *moved = moved_text(s, op, text);
     begin(w);
     if (moved[0] != '\0' && op->micro_batch == OP_TAG_NONE) { /* a micro-batch's number says more */
-        char name[MOVED_TEXT_BYTES + 32]; /* an opcode's word is shorter */
+        char name[MOVED_TEXT_BYTES + 32];                     /* an opcode's word is shorter */
         snprintf(name, sizeof name, "%s %s", opcode_word((enum opcode)op->opcode), moved);
         strbuf_append(&w->text, "{\"ph\":\"X\",\"name\":");
         strbuf_json_string(&w->text, name);
