@@ -326,7 +326,7 @@ static bool make_texts(struct report_run *run, const char *name, struct step_tex
                                        .result_text = result.text };
     run_record_json(&record, &record_text);
     struct explanation explanation;
-    const struct explain_input input = { &run->scenario, &run->result, &run->input, NULL };
+    const struct explain_input input = { .scenario = &run->scenario, .result = &run->result, .input = &run->input };
     EXPECT_INT(explain_scenario(&explanation, &input, &error), STATUS_OK);
     explanation_print_json(&explanation, &explain);
     explanation_free(&explanation);
@@ -589,7 +589,7 @@ static void test_explanation(void)
     struct error error = { 0 };
     struct strbuf first = { 0 }, second = { 0 };
     if (report_run(&run, SCENARIO)) {
-        const struct explain_input input = { &run.scenario, &run.result, &run.input, NULL };
+        const struct explain_input input = { .scenario = &run.scenario, .result = &run.result, .input = &run.input };
         EXPECT_INT(explain_scenario(&made, &input, &error), STATUS_OK);
         explanation_print_json(&made, &first);
         EXPECT_INT(json_parse(&document, first.text, first.length, "e", &error), STATUS_OK);

@@ -97,15 +97,35 @@ static bool any_merged(const struct schedule *s)
     return false;
 }
 
-/* What a copy or a collective brings, else what it takes away: "fp16 chunk 3"; "" for what has no buffer of its own, or belongs to a micro-batch, which says more. */
-static const char *moved_buffer(const struct schedule *s, const struct sched_op *op)
+enum { MOVED_TEXT_BYTES = 160 };
+
+/* What a copy or a collective moves: "fp16 chunk 3", "layer 0 weight and 5 more"; "" for what has no buffer of its own. */
+static const char *moved_text(const struct schedule *s, const struct sched_op *op, char text[MOVED_TEXT_BYTES])
 {
-    bool own = op->opcode != OP_COMPUTE && op->micro_batch == OP_TAG_NONE;
-    if (!own || op->acquire_count + op->release_count == 0) {
-        return "";
+    uint32_t count = 0;
+    const uint32_t *buffers = sched_op_moves(s, op) ? sched_moved_buffers(s, op, &count) : NULL;
+    text[0] = '\0';
+    if (count > 0) {
+        const char *label = sched_label(s, s->buffers[buffers[0]].label);
+        snprintf(text, MOVED_TEXT_BYTES, count > 1 ? "%.100s and %" PRIu32 " more" : "%.100s", label, count - 1);
     }
-    const uint32_t *buffers = op->acquire_count > 0 ? sched_acquires(s, op) : sched_releases(s, op);
-    return sched_label(s, s->buffers[buffers[0]].label);
+    return text;
+}
+
+/* Bytes of one device, of a collective the whole buffer (sched_work), and how many devices move as many. */
+static void moved_args(struct writer *w, const struct schedule *s, const struct sched_op *op, const char *moved)
+{
+    strbuf_append(&w->text, ",\"bytes\":");
+    put_unsigned(&w->text, (uint64_t)(s->works[op->work].bytes + 0.5));
+    uint32_t devices = s->ranks[sched_op_rank(s, op)].device_count;
+    if (devices > 1) {
+        strbuf_append(&w->text, ",\"devices\":");
+        put_unsigned(&w->text, devices);
+    }
+    if (moved[0] != '\0') {
+        strbuf_append(&w->text, ",\"moves\":");
+        strbuf_json_string(&w->text, moved);
+    }
 }
 
 /* The name says phase and micro-batch, or what moves, what people look for first; the rest are arguments. */
@@ -116,10 +136,11 @@ static void op_event(struct writer *w, const struct perfetto_input *input, uint3
     const struct op_times *t = &input->timeline->ops[index];
     int64_t end_ps = t->end_ps != TIME_NEVER_PS ? t->end_ps : input->timeline->end_ps;
     const char *phase = op_phase_word((enum op_phase)op->phase);
-    const char *moved = moved_buffer(s, op);
+    char text[MOVED_TEXT_BYTES];
+    const char *moved = moved_text(s, op, text);
     begin(w);
-    if (moved[0] != '\0') {
-        char name[160];
+    if (moved[0] != '\0' && op->micro_batch == OP_TAG_NONE) { /* a micro-batch's number says more */
+        char name[MOVED_TEXT_BYTES + 32];                     /* an opcode's word is shorter */
         snprintf(name, sizeof name, "%s %s", opcode_word((enum opcode)op->opcode), moved);
         strbuf_append(&w->text, "{\"ph\":\"X\",\"name\":");
         strbuf_json_string(&w->text, name);
@@ -143,6 +164,9 @@ static void op_event(struct writer *w, const struct perfetto_input *input, uint3
     put_unsigned(&w->text, index);
     tag(w, ",\"chunk\":", op->chunk);
     tag(w, ",\"layer\":", op->layer);
+    if (sched_op_moves(s, op)) {
+        moved_args(w, s, op, moved);
+    }
     time_field(w, ",\"alone_us\":", t->alone_ps);
     time_field(w, ",\"issued_us\":", t->issued_ps);
     if (t->matched_ps > t->ready_ps) {

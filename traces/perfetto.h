@@ -5,6 +5,9 @@
  * Collectives merged into a pass (detail layer or stage) are no events of their own: the pass has args "merged_collectives" (how many) and
  * "merged_collectives_alone_us", and otherData.note says so.
  *
+ * What moves (copies, drives, sends, receives, collectives) says in args "moves" which buffer ("fp16 chunk 3"; left out where it has none of its own), "bytes" of one device (of a collective the
+ * whole buffer) and, where a rank stands for several, "devices": bytes x devices, summed, are what the schedule moves.
+ *
  * Ops that never started (a step that does not fit) are left out; one that never ended lasts until the end of the timeline. */
 #ifndef MEMWALL_TRACES_PERFETTO_H
 #define MEMWALL_TRACES_PERFETTO_H

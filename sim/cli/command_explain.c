@@ -11,13 +11,16 @@ static enum exit_code run(int argc, char **argv);
 
 const struct cli_command command_explain = {
     .name = "explain",
-    .usage = "SCENARIO.json [--estimator deepspeed] [--json] [flags]",
+    .usage = "SCENARIO.json [--moves] [--estimator deepspeed] [--json] [flags]",
     .summary = "print every term of memory and time with its formula, its numbers and its source",
     .help =
         "Runs the scenario and then takes it apart: parameters, bytes per parameter, activations by tensor, FLOPs, "
         "the\n"
         "kernels of one layer, collectives, the pipeline's bubble, host time; each with its formula, the numbers put\n"
         "in, and where the machine's and the software's numbers come from.\n"
+        "What moves is summed up by direction and by kind, with when it happens and beside which kernels; with "
+        "--moves\n"
+        "each copy, transfer and collective has a row: which chunk or layer, bytes, when.\n"
         "With --estimator deepspeed it prints instead what DeepSpeed's own planning tool says of the model's memory "
         "on\n"
         "as many GPUs, for every choice of offloading, beside the simulated peaks.\n",
@@ -57,11 +60,16 @@ static void print_estimates(const struct job *job, bool json, struct strbuf *out
     }
 }
 
-static enum status print_explanation(const struct job *job, bool json, struct strbuf *out, struct error *error)
+static enum status print_explanation(const struct job *job, bool moves, bool json, struct strbuf *out,
+                                     struct error *error)
 {
     struct explanation explanation = { 0 };
     const struct explain_input input = {
-        .scenario = &job->scenario, .result = &job->result, .input = &job->input, .facts = &job->facts
+        .scenario = &job->scenario,
+        .result = &job->result,
+        .input = &job->input,
+        .facts = &job->facts,
+        .list_moves = moves,
     };
     enum status status = explain_scenario(&explanation, &input, error);
     if (status == STATUS_OK && json) {
@@ -77,11 +85,12 @@ static enum exit_code run(int argc, char **argv)
 {
     struct cli_flags flags;
     enum exit_code code;
-    const char *estimator = NULL, *plan = NULL;
-    const struct cli_flag more[] = { { "estimator", "deepspeed",
+    const char *estimator = NULL, *plan = NULL, *moves = NULL;
+    const struct cli_flag more[] = { { "moves", NULL, "a row of each copy, transfer and collective", &moves },
+                                     { "estimator", "deepspeed",
                                        "what another tool's estimator says of this model and machine", &estimator },
                                      CLI_PLAN_FLAG(&plan) };
-    if (!cli_parse(&command_explain, argc, argv, &flags, more, 2, &code)) {
+    if (!cli_parse(&command_explain, argc, argv, &flags, more, sizeof more / sizeof more[0], &code)) {
         return code;
     }
     flags.plan = plan;
@@ -105,7 +114,7 @@ static enum exit_code run(int argc, char **argv)
     if (status == STATUS_OK && estimator != NULL) {
         print_estimates(&job, flags.json, &out);
     } else if (status == STATUS_OK) {
-        status = print_explanation(&job, flags.json, &out, &error);
+        status = print_explanation(&job, moves != NULL, flags.json, &out, &error);
     }
     if (job.refused) {
         status = job_find_remedies(&job, &flags, status, &error);

@@ -139,6 +139,25 @@ const char *op_phase_word(enum op_phase phase)
 
 /* -- names -- */
 
+bool sched_op_moves(const struct schedule *schedule, const struct sched_op *op)
+{
+    return op->work != SCHED_NONE &&
+           (schedule->works[op->work].kind == WORK_COLLECTIVE || schedule->works[op->work].kind == WORK_TRANSFER);
+}
+
+const uint32_t *sched_moved_buffers(const struct schedule *schedule, const struct sched_op *op, uint32_t *count)
+{
+    const uint32_t *const operands[] = { sched_acquires(schedule, op), sched_writes(schedule, op),
+                                         sched_reads(schedule, op), sched_releases(schedule, op) };
+    const uint32_t counts[] = { op->acquire_count, op->write_count, op->read_count, op->release_count };
+    uint32_t i = 0;
+    while (i < 3 && counts[i] == 0) {
+        i++;
+    }
+    *count = counts[i];
+    return operands[i];
+}
+
 const char *sched_op_text(const struct schedule *schedule, uint32_t op, char *buffer, size_t size)
 {
     CHECK(op < schedule->op_count && size > 0);

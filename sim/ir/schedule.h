@@ -258,6 +258,11 @@ struct hash schedule_hash(const struct schedule *schedule);
 /* "forward mb 3 chunk 1 layer 7 (stage 2, compute)" in `buffer`: how reports and errors call an op. Other opcodes than compute and delay stand first: "send pipeline_comm mb 3 (stage 2, send forward)". */
 const char *sched_op_text(const struct schedule *schedule, uint32_t op, char *buffer, size_t size);
 
+/* Whether it brings bytes from one place to another: a copy, a transfer of a drive, a send, a receive, a collective. */
+bool sched_op_moves(const struct schedule *schedule, const struct sched_op *op);
+/* The buffers that such an op brings (acquires), else writes, reads or takes away (releases); `count` 0: it has none of its own. */
+const uint32_t *sched_moved_buffers(const struct schedule *schedule, const struct sched_op *op, uint32_t *count);
+
 /* Table look-ups. */
 const char *opcode_word(enum opcode opcode);
 const char *opcode_summary(enum opcode opcode);

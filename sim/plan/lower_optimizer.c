@@ -175,6 +175,11 @@ static void gather_weights(struct lowering *l, uint32_t after)
         rank->last_data = lowering_collective(l, OP_ALL_GATHER, rank->data_queue, own->data, own->data_present, bytes,
                                               plan->precision, PHASE_DATA_COMM);
         builder_depends(l->builder, after);
+        for (uint32_t k = 0; k < rank->layer_count; k++) {
+            if (lowering_alike(l, &rank->layers[k]) == own && rank->layers[k].weight != SCHED_NONE) {
+                builder_write(l->builder, rank->layers[k].weight);
+            }
+        }
     }
 }
 

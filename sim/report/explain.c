@@ -296,6 +296,7 @@ enum status explain_scenario(struct explanation *explanation, const struct expla
     explain_flops(&e);
     explain_kernels(&e);
     explain_collectives(&e);
+    explain_moves(&e);
     explain_host(&e);
     explain_host_optimizer(&e);
     explain_pipeline(&e);

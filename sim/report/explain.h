@@ -6,7 +6,7 @@
  *     { "schema", "name", "sections": [ { "id", "title", "terms": [ { "name", "value", "unit", "formula", "numbers", "source" } ],
  *                                         "tables": [ { "title", "columns": [], "rows": [ [] ] } ] } ] }
  *
- * Section ids: model, plan, policy, states, activations, memory, flops, kernels, collectives, host, host_optimizer (only where Adam runs on the host), pipeline, step, machine,
+ * Section ids: model, plan, policy, states, activations, memory, flops, kernels, collectives, moves (only where something moves), host, host_optimizer (only where Adam runs on the host), pipeline, step, machine,
  * software. Terms without a formula, numbers or source leave the key out. */
 #ifndef MEMWALL_REPORT_EXPLAIN_H
 #define MEMWALL_REPORT_EXPLAIN_H
@@ -15,7 +15,7 @@
 #include "sim/plan/scenario.h"
 #include "sim/report/result.h"
 
-enum { EXPLAIN_COLUMNS_MAX = 12 };
+enum { EXPLAIN_COLUMNS_MAX = 16 };
 
 struct explain_cell {
     const char *text; /* NULL: a number */
@@ -66,6 +66,7 @@ struct explain_input {
     const struct result *result;
     const struct result_input *input; /* schedule and timeline of that scenario */
     const struct policy_facts *facts; /* of its lowering; NULL: none */
+    bool list_moves;                  /* a row of each copy, transfer and collective, not only of each kind */
 };
 
 /* Explains a simulated scenario, also one that does not fit. Texts live in the explanation or belong to the scenario, which must outlive it. */

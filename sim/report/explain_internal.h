@@ -64,6 +64,8 @@ void explain_host_sockets(struct explainer *e);
 /* A table of a plug-in's parameters; none where it has none. */
 void explain_parameters(struct explainer *e, const char *title, const struct parameter *table, uint32_t count,
                         const struct parameter_values *values);
+/* explain_moves.c; no section where nothing moves */
+void explain_moves(struct explainer *e);
 /* explain_time.c */
 void explain_flops(struct explainer *e);
 void explain_kernels(struct explainer *e);

@@ -464,26 +464,29 @@ void explain_memory(struct explainer *e)
     explain_value(e, "usable memory of a GPU", m->gpu.usable_bytes, "bytes", NULL, NULL,
                   machine_source_of(m, "gpu.usable_MiB") != NULL ? machine_source_of(m, "gpu.usable_MiB")->source
                                                                  : NULL);
-    static const char *const columns[] = { "space",     "live",       "reserved", "capacity", "weight",   "gradient",
-                                           "optimizer", "activation", "other",    "when s",   "which op", NULL };
+    static const char *const columns[] = { "space",
+                                           "live",
+                                           "reserved",
+                                           "capacity",
+#define X(name, word, help) word,
+                                           BUFFER_CLASS_TABLE(X)
+#undef X
+                                               "when s",
+                                           "which op",
+                                           NULL };
     explain_table(e, "By memory space", columns);
     for (uint32_t i = 0; i < s->space_count; i++) {
         const struct space_use *use = &e->from->input->timeline->spaces[i];
         if (use->peak_bytes == 0) {
             continue;
         }
-        static const enum buffer_class shown[] = { BUFFER_WEIGHT, BUFFER_GRADIENT, BUFFER_OPTIMIZER,
-                                                   BUFFER_ACTIVATION };
-        double other = (double)use->peak_bytes;
         explain_cell_text(e, sched_label(s, s->spaces[i].label));
         explain_cell_number(e, (double)use->peak_bytes / GIB);
         explain_cell_number(e, (double)use->peak_reserved_bytes / GIB);
         explain_cell_number(e, (double)s->spaces[i].capacity_bytes / GIB);
-        for (uint32_t c = 0; c < 4; c++) {
-            explain_cell_number(e, (double)use->at_peak_bytes[shown[c]] / GIB);
-            other -= (double)use->at_peak_bytes[shown[c]];
+        for (uint32_t c = 0; c < BUFFER_CLASS_COUNT; c++) {
+            explain_cell_number(e, (double)use->at_peak_bytes[c] / GIB);
         }
-        explain_cell_number(e, other / GIB);
         explain_cell_number(e, s_from_ps(use->peak_time_ps));
         char text[160];
         explain_cell_text(e, use->peak_op != SCHED_NONE

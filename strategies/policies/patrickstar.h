@@ -77,6 +77,7 @@ struct ps_state {
     uint32_t pass_end[2];                   /* last compute op of the latest passes, newest first */
     uint32_t adam_end[2];                   /* the same of host updates */
     uint32_t gradient;                      /* the running module's, outside chunks */
+    uint32_t embedding, embedding_gradient; /* embedding on the CPU: host buffers */
     uint32_t head_table;      /* embedding on the CPU: the tied word table's copy for the head, or SCHED_NONE */
     struct ps_stored *stored; /* [walk.stored], in the order of their updates */
     uint32_t stored_count;    /* updated so far */

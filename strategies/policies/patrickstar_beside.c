@@ -109,13 +109,16 @@ static void look_up(struct lowering *lowering, const struct ps_state *state, boo
     uint32_t after = lower_last_compute(lowering);
     if (backward) {
         lower_copy_to_host(lowering, looked_up_bytes(lowering, state), true, after, SCHED_NONE, SCHED_NONE);
+        builder_write(lower_builder(lowering), state->embedding_gradient);
         builder_flag(lower_builder(lowering), OP_FLAG_HOST_WAITS);
         return;
     }
-    uint32_t down = lower_copy_to_host(lowering, ids, true, after, SCHED_NONE, SCHED_NONE);
+    uint32_t tokens = lower_buffer(lowering, SPACE_HOST, ids, BUFFER_WORKSPACE, 0, "numbers of the tokens to look up");
+    uint32_t down = lower_copy_to_host(lowering, ids, true, after, tokens, SCHED_NONE);
     builder_flag(lower_builder(lowering), OP_FLAG_HOST_WAITS);
-    synchronous(lowering,
-                lower_copy_to_device(lowering, looked_up_bytes(lowering, state), true, down, SCHED_NONE, SCHED_NONE));
+    uint32_t up = lower_copy_to_device(lowering, looked_up_bytes(lowering, state), true, down, SCHED_NONE, tokens);
+    builder_read(lower_builder(lowering), state->embedding);
+    synchronous(lowering, up);
 }
 
 /* A tied output projection needs the word table on the device: a copy for the head's passes, whose gradient goes down. */
@@ -181,10 +184,10 @@ void ps_start_beside(struct lowering *lowering)
     state->gradient = state->head_table = SCHED_NONE;
     if (elements > 0) {
         uint8_t always = BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END;
-        lower_buffer(lowering, SPACE_HOST, CPU_EMBEDDING_WEIGHT_BYTES * elements, BUFFER_WEIGHT, always,
-                     "embedding on the CPU");
-        lower_buffer(lowering, SPACE_HOST, CPU_EMBEDDING_WEIGHT_BYTES * elements, BUFFER_GRADIENT, always,
-                     "gradient of the embedding on the CPU");
+        state->embedding = lower_buffer(lowering, SPACE_HOST, CPU_EMBEDDING_WEIGHT_BYTES * elements, BUFFER_WEIGHT,
+                                        always, "embedding on the CPU");
+        state->embedding_gradient = lower_buffer(lowering, SPACE_HOST, CPU_EMBEDDING_WEIGHT_BYTES * elements,
+                                                 BUFFER_GRADIENT, always, "gradient of the embedding on the CPU");
         lower_buffer(lowering, SPACE_HOST, 2 * CPU_EMBEDDING_WEIGHT_BYTES * elements, BUFFER_OPTIMIZER, always,
                      "moments of the embedding on the CPU");
     }

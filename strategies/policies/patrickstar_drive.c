@@ -17,10 +17,17 @@ double ps_staging_bytes(const struct walk_input *walk)
     return ON_THEIR_WAY * walk_host_bytes(walk, states_bytes(walk->layout));
 }
 
+/* The last own chunks, in their order. */
+static uint32_t stored_chunk(const struct ps_state *state, uint32_t index)
+{
+    uint32_t owned = chunk_layout_owned(&state->layout, state->walk.rank);
+    return (owned - state->walk.stored + index) * state->layout.ranks + state->walk.rank;
+}
+
 void ps_start_drive(struct lowering *lowering)
 {
     struct ps_state *state = ps_state(lowering);
-    uint32_t count = state->walk.stored, owned = chunk_layout_owned(&state->layout, state->walk.rank);
+    uint32_t count = state->walk.stored;
     if (count == 0) {
         return;
     }
@@ -33,9 +40,8 @@ void ps_start_drive(struct lowering *lowering)
     state->write_queue = builder_queue(lower_builder(lowering), QUEUE_STORAGE, "drive write");
     for (uint32_t i = 0; i < count; i++) {
         char label[64];
-        uint32_t chunk = (owned - count + i) * state->layout.ranks + state->walk.rank;
         state->stored[i] = (struct ps_stored){ SCHED_NONE, SCHED_NONE, SCHED_NONE };
-        snprintf(label, sizeof label, "fp32, momentum, variance chunks %u", chunk);
+        snprintf(label, sizeof label, "fp32, momentum, variance chunks %u", stored_chunk(state, i));
         lower_buffer(lowering, SPACE_STORAGE, states_bytes(&state->layout), BUFFER_OPTIMIZER,
                      BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END, label);
     }
@@ -58,8 +64,10 @@ static void read_states(struct lowering *lowering, uint32_t index, uint32_t afte
         return;
     }
     struct ps_stored *stored = &state->stored[index];
-    stored->staging = lower_buffer(lowering, SPACE_PINNED, states_bytes(&state->layout), BUFFER_COMMUNICATION, 0,
-                                   "optimizer states from the drive");
+    char label[64];
+    snprintf(label, sizeof label, "chunk %u's optimizer states from the drive", stored_chunk(state, index));
+    stored->staging =
+        lower_buffer(lowering, SPACE_PINNED, states_bytes(&state->layout), BUFFER_COMMUNICATION, 0, label);
     stored->read = transfer(lowering, OP_STORAGE_READ, state->read_queue, after);
     builder_acquire(lower_builder(lowering), stored->staging);
     builder_depends(lower_builder(lowering),

@@ -125,6 +125,8 @@ static void emit_gather(struct lowering *lowering, struct ps_state *state, const
         bool new = remote && slot->gathered_by == SCHED_NONE && slot->filled_by == SCHED_NONE;
         if (new && slot->buffer != SCHED_NONE) {
             builder_acquire(builder, slot->buffer);
+        } else if (slot->buffer != SCHED_NONE) {
+            builder_write(builder, slot->buffer);
         }
         slot->gathered_by = op;
         slot->last_use = op;
@@ -148,6 +150,7 @@ static void emit_reduce(struct lowering *lowering, struct ps_state *state, const
         uint32_t gradient = walk_gradient_slot(&state->walk, action->slot / 2 + i);
         struct ps_slot *slot = &state->slots[gradient != CHUNK_NONE ? gradient : action->slot + 2 * i];
         builder_depends(builder, slot->filled_by);
+        builder_read(builder, slot->buffer);
         slot->last_use = op;
     }
     state->last_data = op;
@@ -183,6 +186,15 @@ static void emit_free(struct lowering *lowering, struct ps_state *state, const s
 }
 
 /* ---- Adam ---- */
+
+/* "chunk 3's gradient for Adam" */
+static uint32_t buffer_for_adam(struct lowering *lowering, uint32_t slot, enum space_kind kind, double bytes,
+                                const char *what)
+{
+    char label[64];
+    snprintf(label, sizeof label, "chunk %u's %s", slot / 2, what);
+    return lower_buffer(lowering, kind, bytes, BUFFER_COMMUNICATION, 0, label);
+}
 
 /* The bytes an element that bring the updated parameters up: the repository copies the fp32 master and casts it on the device. */
 static double upload_bytes(const struct ps_state *state)
@@ -225,9 +237,10 @@ uint32_t ps_host_update(struct lowering *lowering, const struct walk_action *act
     bool serial = serial_adam(lowering);
     double parameters = filled_elements(state, action->slot);
     double chunk = walk_slot_bytes(&state->layout, action->slot);
+    uint32_t updated = state->slots[action->slot].buffer;
     uint32_t staging = SCHED_NONE, down = SCHED_NONE, moved = state->last_down, up = SCHED_NONE;
     if (action->gradient_on_device) {
-        staging = lower_buffer(lowering, SPACE_PINNED, chunk, BUFFER_COMMUNICATION, 0, "gradient for Adam");
+        staging = buffer_for_adam(lowering, action->slot, SPACE_PINNED, chunk, "gradient for Adam");
         down = lower_copy_to_host(lowering, chunk, false, after, staging, SCHED_NONE);
         builder_depends(builder, serial ? SCHED_NONE : state->adam_end[1]);
         builder_flag(builder, serial ? OP_FLAG_HOST_WAITS : 0);
@@ -253,11 +266,13 @@ uint32_t ps_host_update(struct lowering *lowering, const struct walk_action *act
         return update;
     }
     bool cast = upload_bytes(state) > chunk;
-    uint32_t fp32 = cast ? lower_buffer(lowering, SPACE_DEVICE, upload_bytes(state), BUFFER_COMMUNICATION, 0,
-                                        "fp32 parameters from the host")
+    uint32_t fp32 = cast ? buffer_for_adam(lowering, action->slot, SPACE_DEVICE, upload_bytes(state),
+                                           "fp32 parameters from the host")
                          : SCHED_NONE;
     up = lower_copy_to_device(lowering, upload_bytes(state), false, update, fp32, SCHED_NONE);
-    if (cast) {
+    if (!cast) {
+        builder_write(builder, updated);
+    } else {
         up = lower_device_stream(lowering, upload_bytes(state), chunk, PHASE_OPTIMIZER, up);
         builder_release(builder, fp32);
     }
@@ -271,8 +286,8 @@ static uint32_t device_update(struct lowering *lowering, struct ps_state *state,
     struct builder *builder = lower_builder(lowering);
     double parameters = filled_elements(state, action->slot);
     double chunk = walk_slot_bytes(&state->layout, action->slot);
-    uint32_t fp16 = lower_buffer(lowering, SPACE_DEVICE, chunk, BUFFER_COMMUNICATION, 0, "fp16 parameters from Adam");
-    uint32_t fp32 = lower_buffer(lowering, SPACE_DEVICE, 2 * chunk, BUFFER_COMMUNICATION, 0, "fp32 gradient for Adam");
+    uint32_t fp16 = buffer_for_adam(lowering, action->slot, SPACE_DEVICE, chunk, "fp16 parameters from Adam");
+    uint32_t fp32 = buffer_for_adam(lowering, action->slot, SPACE_DEVICE, 2 * chunk, "fp32 gradient for Adam");
     struct ps_slot *gradient = gradient_of(state, action->slot);
     bool up = !action->gradient_on_device;
     uint32_t come = up ? lower_copy_to_device(lowering, chunk, false, after, fp16, SCHED_NONE) : after;

@@ -40,8 +40,16 @@ static uint32_t window_start(const struct lowering *lowering, const struct zero_
     return state->pass_ends[passes];
 }
 
+/* Of the latest op: whose weights it brings. */
+static void tag_layer(struct lowering *lowering, const struct lower_layer *layer)
+{
+    builder_tag(lower_builder(lowering), OP_TAG_NONE, (uint16_t)layer->chunk,
+                layer->model_index == SCHED_NONE ? OP_TAG_NONE : (uint16_t)layer->model_index);
+}
+
 /* From drives, in pieces of a staging buffer each. Returns the last copy up. */
-static uint32_t fetch_from_drives(struct lowering *lowering, double elements, uint32_t after_op, uint32_t weights)
+static uint32_t fetch_from_drives(struct lowering *lowering, const struct lower_layer *layer, double elements,
+                                  uint32_t after_op, uint32_t weights)
 {
     struct zero_state *state = zero_state_of(lowering);
     const struct zero_options *o = &state->options;
@@ -52,8 +60,14 @@ static uint32_t fetch_from_drives(struct lowering *lowering, double elements, ui
         uint32_t *stage = &state->stages[state->next_stage++ % o->weight_stages];
         /* The drive reads ahead as far as there are buffers; the device takes it when there is room. */
         uint32_t read = zero_drive_transfer(lowering, true, piece * each, *stage, SCHED_NONE, SCHED_NONE);
-        up = lower_copy_to_device(lowering, piece * each, false, read, left < elements ? SCHED_NONE : weights,
-                                  SCHED_NONE);
+        builder_read(lower_builder(lowering), layer->weight);
+        tag_layer(lowering, layer);
+        bool first = left == elements;
+        up = lower_copy_to_device(lowering, piece * each, false, read, first ? weights : SCHED_NONE, SCHED_NONE);
+        if (!first) {
+            builder_write(lower_builder(lowering), weights);
+        }
+        tag_layer(lowering, layer);
         builder_depends(lower_builder(lowering), after_op);
         *stage = up;
         left -= piece;
@@ -70,9 +84,12 @@ static uint32_t fetch(struct lowering *lowering, const struct lower_layer *layer
                                     lower_data_size(lowering) > 1 ? "fetched share of weights" : "fetched weights");
     state->layers[layer->index].weights = weights;
     if (state->options.weights == SPACE_STORAGE) {
-        return fetch_from_drives(lowering, elements, after_op, weights);
+        return fetch_from_drives(lowering, layer, elements, after_op, weights);
     }
-    return lower_copy_to_device(lowering, bytes, state->options.weights == SPACE_HOST, after_op, weights, SCHED_NONE);
+    uint32_t up =
+        lower_copy_to_device(lowering, bytes, state->options.weights == SPACE_HOST, after_op, weights, SCHED_NONE);
+    tag_layer(lowering, layer);
+    return up;
 }
 
 void zero_fetch_before_pass(struct lowering *lowering, const struct lower_pass *pass)

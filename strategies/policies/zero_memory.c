@@ -108,14 +108,16 @@ static double persistent_elements(struct lowering *lowering, const struct lower_
 
 /* ---- what is held beside the layers' own buffers ---- */
 
-static void hold(struct lowering *lowering, enum space_kind kind, double bytes, enum buffer_class buffer_class,
-                 const char *label)
+/* Returns the buffer; SCHED_NONE: no bytes. */
+static uint32_t hold(struct lowering *lowering, enum space_kind kind, double bytes, enum buffer_class buffer_class,
+                     const char *label)
 {
-    if (bytes > 0) {
-        lower_buffer(lowering, kind, bytes, buffer_class, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END, label);
-        bool host = kind == SPACE_HOST || kind == SPACE_PINNED;
-        zero_state_of(lowering)->held_on_host += host ? bytes : 0;
+    if (!(bytes > 0)) {
+        return SCHED_NONE;
     }
+    bool host = kind == SPACE_HOST || kind == SPACE_PINNED;
+    zero_state_of(lowering)->held_on_host += host ? bytes : 0;
+    return lower_buffer(lowering, kind, bytes, buffer_class, BUFFER_LIVE_AT_START | BUFFER_LIVE_AT_END, label);
 }
 
 static double rounded_up(double bytes)
@@ -163,24 +165,25 @@ static void hold_gradients(struct lowering *lowering)
 
 static void hold_weights(struct lowering *lowering)
 {
-    const struct zero_state *state = zero_state_of(lowering);
+    struct zero_state *state = zero_state_of(lowering);
     const struct zero_options *o = &state->options;
     double each = lower_input(lowering)->software->weight_bytes, persistent = 0;
     for (uint32_t i = 0; i < state->layer_count; i++) {
         persistent += state->layers[i].persistent;
     }
-    hold(lowering, SPACE_DEVICE, persistent * each, BUFFER_WEIGHT, "small tensors that stay on the device");
+    state->persistent_weights =
+        hold(lowering, SPACE_DEVICE, persistent * each, BUFFER_WEIGHT, "small tensors that stay on the device");
     if (o->weights == SPACE_STORAGE) {
         double stage = pinned_block(lowering, o->weight_stage_elements * each);
         hold(lowering, SPACE_PINNED, stage * o->weight_stages, BUFFER_COMMUNICATION, "staging of weights from drives");
     } else if (o->weights == SPACE_PINNED) {
         pinned_block(lowering, (state->host_parameters + state->device_parameters) * each);
     } else if (o->casts_in_pages) {
-        hold(lowering, SPACE_HOST, fmin(o->tile_elements, state->host_parameters) * each, BUFFER_WORKSPACE,
-             "new weights of a sub-group on their way up");
+        state->new_weights = hold(lowering, SPACE_HOST, fmin(o->tile_elements, state->host_parameters) * each,
+                                  BUFFER_WORKSPACE, "new weights of a sub-group on their way up");
     } else if (o->weights == SPACE_DEVICE && !o->tiled && !zero_casts_on_device(o)) {
-        hold(lowering, SPACE_PINNED, pinned_block(lowering, state->host_parameters * each), BUFFER_COMMUNICATION,
-             "new weights on their way up");
+        state->new_weights = hold(lowering, SPACE_PINNED, pinned_block(lowering, state->host_parameters * each),
+                                  BUFFER_COMMUNICATION, "new weights on their way up");
     }
 }
 
@@ -246,6 +249,7 @@ void zero_begin_rank(struct lowering *lowering, const struct zero_options *optio
     state->last_checkpoint = state->compute_ends[0] = state->compute_ends[1] = SCHED_NONE;
     state->seen_data_op = state->last_down = state->last_update = state->last_upload = SCHED_NONE;
     state->read_queue = state->write_queue = state->flat_buckets = SCHED_NONE;
+    state->new_weights = state->persistent_weights = SCHED_NONE;
     for (uint32_t i = 0; i < ZERO_PASS_ENDS; i++) {
         state->pass_ends[i] = SCHED_NONE;
     }

@@ -95,6 +95,7 @@ struct zero_state {
     uint32_t compute_ends[2]; /* of the latest passes, newest first */
     /* update */
     uint32_t last_update, last_upload;
+    uint32_t new_weights, persistent_weights; /* buffers that uploads read and write, or SCHED_NONE */
 };
 
 static inline struct zero_state *zero_state_of(struct lowering *lowering)

@@ -100,6 +100,18 @@ static void upload_fp32(struct lowering *lowering)
     builder_release(lower_builder(lowering), copy);
 }
 
+/* The latest op brings all new weights to where they live. */
+static void write_weights(struct lowering *lowering)
+{
+    uint32_t count;
+    const struct lower_layer *layers = lower_layers(lowering, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (layers[i].weight != SCHED_NONE && !zero_state_of(lowering)->layers[i].on_device) {
+            builder_write(lower_builder(lowering), layers[i].weight);
+        }
+    }
+}
+
 /* All tiles, then (where weights live on the device) all new weights at once. */
 static void update_serial(struct lowering *lowering, uint32_t after_op)
 {
@@ -114,6 +126,7 @@ static void update_serial(struct lowering *lowering, uint32_t after_op)
     if (o->weights == SPACE_STORAGE) {
         state->last_upload = zero_drive_transfer(lowering, false, state->host_parameters * weight_bytes(lowering),
                                                  state->last_update, SCHED_NONE, SCHED_NONE);
+        write_weights(lowering);
     } else if (zero_casts_on_device(o)) {
         upload_fp32(lowering);
     } else if (!zero_fetches(o) && !(o->delayed && o->code)) {
@@ -128,6 +141,9 @@ void zero_update_upload(struct lowering *lowering, double parameters, uint32_t d
         lower_copy_to_device(lowering, parameters * weight_bytes(lowering), state->options.casts_in_pages,
                              state->last_update, SCHED_NONE, SCHED_NONE);
     builder_depends(lower_builder(lowering), down);
+    if (state->new_weights != SCHED_NONE) {
+        builder_read(lower_builder(lowering), state->new_weights);
+    }
 }
 
 static void update_on_host(struct lowering *lowering, uint32_t after_op)
@@ -176,6 +192,7 @@ static void refresh_persistent(struct lowering *lowering)
     }
     if (elements > 0) {
         zero_update_upload(lowering, elements, state->last_upload);
+        builder_write(lower_builder(lowering), state->persistent_weights);
     }
 }
 

@@ -45,7 +45,7 @@ static void make_seeds(void)
     if (!report_run(&run, SCENARIO)) {
         return;
     }
-    const struct explain_input input = { &run.scenario, &run.result, &run.input, NULL };
+    const struct explain_input input = { .scenario = &run.scenario, .result = &run.result, .input = &run.input };
     result_print_json(&run.result, &run.input, &seeds[STEP_RESULT]);
     seeds[STEP_RESULT].length -= 3; /* "\n}\n" */
     strbuf_append(&seeds[STEP_RESULT], STUDIES);
