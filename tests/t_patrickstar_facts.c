@@ -72,6 +72,17 @@ static void test_layout_and_margin(void)
     }
 }
 
+/* A warm-up whose Adam was skipped is named, and the key that every optimizer state has then. */
+static void test_warmup_without_adam(void)
+{
+    static struct policy_facts complete, without;
+    if (lower(EIGHT("", ""), &complete, true) && lower(EIGHT(", \"warmup\": \"without_adam\"", ""), &without, true)) {
+        EXPECT_INT(without.count, complete.count + 1);
+        /* GPT3_8B: 72 blocks, embedding and head, forward and backward */
+        EXPECT_REAL(fact(&without, "next use of optimizer states"), 2 * 2 * (72 + 2), 0);
+    }
+}
+
 /* Ranks built apart tell once; who does not ask is told nothing. */
 static void test_told_once(void)
 {
@@ -83,4 +94,4 @@ static void test_told_once(void)
     EXPECT_INT(none.count, 0);
 }
 
-TEST_MAIN(TEST(test_layout_and_margin), TEST(test_told_once))
+TEST_MAIN(TEST(test_layout_and_margin), TEST(test_warmup_without_adam), TEST(test_told_once))
