@@ -99,6 +99,7 @@ static void test_grid(void)
         ", \"gradients\": \"chunks\", \"asynchronous_copies\": true, \"prefetch\": 2",
         ", \"device_adam\": false",
         ", \"static_partition\": true",
+        ", \"warmup\": \"without_adam\"",
         ", \"memory_saving_communication\": false, \"preset\": \"paper\"",
         ", \"memory_saving_communication\": false, \"preset\": \"paper\", \"asynchronous_copies\": true",
     };

@@ -72,6 +72,39 @@ static void test_layout_and_margin(void)
     }
 }
 
+/* A warm-up whose Adam was skipped is named, and the key that every optimizer state has then. */
+static void test_warmup_without_adam(void)
+{
+    static struct policy_facts complete, without;
+    if (lower(EIGHT("", ""), &complete, true) && lower(EIGHT(", \"warmup\": \"without_adam\"", ""), &without, true)) {
+        EXPECT_INT(without.count, complete.count + 1);
+        /* GPT3_8B: 72 blocks, embedding and head, forward and backward */
+        EXPECT_REAL(fact(&without, "next use of optimizer states"), 2 * 2 * (72 + 2), 0);
+    }
+}
+
+/* GPT3_6B, whose backward lacks room for one fp16 chunk beside the p x p it reserves. With all moments known an fp16 chunk whose backward is over leaves until the next step, 2 S; without Adam's an fp32
+ * chunk that Adam needs at once, 4 S. */
+static void test_cost_of_warmup_without_adam(void)
+{
+    static const char *const words[] = { "complete", "without_adam" };
+    static struct policy_facts facts;
+    for (int i = 0; i < 2; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "{\"model\": \"gpt3_6b\", \"machine\": \"yard-v100\", \"gpus\": 4, \"software\": \"deepspeed\","
+                 " \"training\": {\"micro_batch\": 24}, \"recompute\": \"full\", \"memory_policy\": {\"name\": "
+                 "\"patrickstar\", \"chunk_elements\": 100663296, \"pinned_rounding\": false,"
+                 " \"memory_saving_communication\": false, \"warmup\": \"%s\"}}",
+                 words[i]);
+        if (lower(text, &facts, true)) {
+            double s = fact(&facts, "chunk");
+            EXPECT_REAL(fact(&facts, "chunks move up"), i == 0 ? 2 * s : 4 * s, 0);
+            EXPECT_REAL(fact(&facts, "chunks move down"), i == 0 ? 2 * s : 4 * s, 0);
+        }
+    }
+}
+
 /* Ranks built apart tell once; who does not ask is told nothing. */
 static void test_told_once(void)
 {
@@ -83,4 +116,5 @@ static void test_told_once(void)
     EXPECT_INT(none.count, 0);
 }
 
-TEST_MAIN(TEST(test_layout_and_margin), TEST(test_told_once))
+TEST_MAIN(TEST(test_layout_and_margin), TEST(test_warmup_without_adam), TEST(test_cost_of_warmup_without_adam),
+          TEST(test_told_once))

@@ -16,6 +16,7 @@ static const char *const EVICTIONS[] = { CHUNK_EVICTION_TABLE(X) NULL };
 #undef X
 static const char *const PRESETS[] = { "paper", "code", NULL };
 static const char *const RULES[] = { "prefer", "require", NULL };
+static const char *const WARMUPS[] = { "complete", "without_adam", NULL };
 static const char *const GRADIENTS[] = { "auto", "reuse", "chunks", NULL };
 static const char *const SEARCHES[] = { "rounded", "patrickstar", "gemini", NULL };
 
@@ -60,6 +61,9 @@ static const struct parameter PARAMETERS[PS_PARAMETER_COUNT] = {
     REAL(PS_CPU_RATIO, "cpu_ratio", 0.05, 1, 0.9, "share of a server's memory, divided among its ranks"),
     REAL(PS_WARMUP_RATIO, "warmup_ratio", 0.01, 1, CHUNK_WARMUP_RATIO,
          "share of that which chunks may take on a GPU in the warm-up iteration"),
+    WORD(PS_WARMUP, "warmup", WARMUP_COMPLETE, WARMUPS,
+         "what the warm-up iteration recorded: complete; without_adam: its gradients overflowed, Adam was skipped, and "
+         "eviction next-use or lookahead never learns when optimizer states are needed (the authors' issue 247)"),
     BOOL(PS_STATIC_PARTITION, "static_partition", 0, "keep the warm-up share in every iteration (the paper's SP)"),
     BOOL(PS_DEVICE_ADAM, "device_adam", 1,
          "update as many chunks on the GPU as the margin allows; false: all on the host (the paper's OSC)"),

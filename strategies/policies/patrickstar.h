@@ -26,6 +26,7 @@ enum patrickstar_parameter {
     PS_GPU_RATIO,
     PS_CPU_RATIO,
     PS_WARMUP_RATIO,
+    PS_WARMUP,
     PS_STATIC_PARTITION,
     PS_DEVICE_ADAM,
     PS_EMBEDDING_ON_CPU,
@@ -44,6 +45,9 @@ enum patrickstar_search { SEARCH_ROUNDED, SEARCH_PATRICKSTAR, SEARCH_GEMINI };
 
 /* Words of PS_CHUNK_RULE. */
 enum patrickstar_rule { RULE_PREFER, RULE_REQUIRE };
+
+/* Words of PS_WARMUP. */
+enum patrickstar_warmup { WARMUP_COMPLETE, WARMUP_WITHOUT_ADAM };
 
 /* Words of PS_GRADIENTS. */
 enum patrickstar_gradients { GRADIENTS_AUTO, GRADIENTS_REUSE, GRADIENTS_CHUNKS };

@@ -85,9 +85,18 @@ static void tell_budgets(struct lowering *lowering, const struct ps_state *state
 static void tell_moves(struct lowering *lowering, const struct ps_state *state)
 {
     uint32_t updates[2] = { 0, 0 };
+    char numbers[160];
     for (uint32_t a = 0; a < state->plan.action_count; a++) {
         updates[0] += state->plan.actions[a].kind == WALK_ADAM_DEVICE;
         updates[1] += state->plan.actions[a].kind == WALK_ADAM_HOST || state->plan.actions[a].kind == WALK_ADAM_STORED;
+    }
+    if (state->walk.warmup_without_adam) {
+        snprintf(numbers, sizeof numbers, "%u passes, without Adam's moment", state->plan.moments.moment_count);
+        tell(
+            lowering, "next use of optimizer states", 2.0 * state->plan.moments.moment_count, "moments",
+            "2 x moments that warm-up recorded: its gradients overflowed and Adam was skipped, so they leave first for "
+            "good",
+            numbers, "PatrickStar issue 247, core/eviction_policy.py");
     }
     tell(lowering, "chunks updated on the device", updates[0], "", "chunk k = 1, 2, ... of the rank with k < margin",
          "", "");

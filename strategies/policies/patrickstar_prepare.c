@@ -325,6 +325,8 @@ bool ps_prepare(struct lowering *lowering)
     walk->prefetch = (uint32_t)lower_policy_parameter(lowering, PS_PREFETCH);
     walk->prefetch_gathers = request->plan->fold; /* ranks built apart might not agree on an order of gathers */
     walk->gradient_chunks = walk->budget.gradient_chunks;
+    walk->warmup_without_adam =
+        (enum patrickstar_warmup)lower_policy_parameter(lowering, PS_WARMUP) == WARMUP_WITHOUT_ADAM;
     walk->device_adam = ps_on(lowering, PS_DEVICE_ADAM);
     walk->rounds_pinned = ps_on(lowering, PS_PINNED_ROUNDING);
     if (!walk->rounds_pinned) {

@@ -272,6 +272,14 @@ static enum status run_adam(struct walk *w)
     return STATUS_OK;
 }
 
+/* An overflow in warm-up: gradients are dropped where Adam would have used them up. */
+static void skip_adam(struct walk *w)
+{
+    for (uint32_t c = w->rank; c < w->layout->chunk_count; c += w->ranks) {
+        end_update(w, c);
+    }
+}
+
 static enum status run_iteration(struct walk *w)
 {
     for (uint32_t k = 0; k < w->input->pass_count; k++) {
@@ -279,6 +287,10 @@ static enum status run_iteration(struct walk *w)
             end_forward(w);
         }
         TRY(run_pass(w, k));
+    }
+    if (w->warmup && w->input->warmup_without_adam) {
+        skip_adam(w);
+        return w->status;
     }
     TRY(run_adam(w));
     return w->status;

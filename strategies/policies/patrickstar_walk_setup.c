@@ -191,7 +191,8 @@ static enum status record_moments(struct walk *w, struct arena *arena)
             }
         }
     }
-    for (uint32_t c = w->rank; c < w->layout->chunk_count && status == STATUS_OK; c += w->ranks) {
+    bool adam = !w->input->warmup_without_adam;
+    for (uint32_t c = w->rank; adam && c < w->layout->chunk_count && status == STATUS_OK; c += w->ranks) {
         enum chunk_place place = walk_adam_place(w, ++number);
         status = array_reserve(&list, 3, w->error);
         for (uint32_t i = WALK_FP32; i <= WALK_VARIANCE && status == STATUS_OK && !walk_is_stored(w, c); i++) {
@@ -200,7 +201,7 @@ static enum status record_moments(struct walk *w, struct arena *arena)
         }
     }
     if (status == STATUS_OK) {
-        status = chunk_moments_build(&w->moments, w->residency.chunk_count, passes + 1, list.items,
+        status = chunk_moments_build(&w->moments, w->residency.chunk_count, passes + adam, list.items,
                                      (uint32_t)list.count, arena, w->error);
     }
     array_free(&list);
