@@ -1,6 +1,6 @@
 /* What would do where a step does not fit (sim/report/remedy.h), over random models, machines and ZeRO policies: every change named, applied to the scenario, runs; the next milder one does not; and a change of
  * a further level is named only where none of the nearer kinds would do. Whether something runs is asked of the simulator here, not of the search's own trials. argv[1] seeds. */
-#include "sim/report/remedy.h"
+#include "sim/report/remedy_ladder.h"
 #include "tests/report_run.h"
 
 enum { ROUNDS = 70, TEXT_BYTES = 2048 };
@@ -242,4 +242,34 @@ static void test_gpus(void)
     }
 }
 
-TEST_MAIN(TEST(test_scenarios), TEST(test_gpus), TEST(test_said_and_none))
+/* Pieces are halved as long as they are no small part of the model: a search over tiny ones would take all memory. */
+static void test_no_tiny_pieces(void)
+{
+    static const char *const policies[] = { "zero-offload", "zero3-offload", "zero-infinity" };
+    static struct scenario scenario;
+    static struct remedy_ladder ladder;
+    uint32_t halved = 0;
+    for (size_t p = 0; p < sizeof policies / sizeof policies[0]; p++) {
+        char text[256];
+        struct error error = { 0 };
+        snprintf(text, sizeof text,
+                 "{\"model\": \"llama-3-8b\", \"machine\": \"toy-2gpu\", \"gpus\": 1, \"memory_policy\": {\"name\": "
+                 "\"%s\", \"%s\": 10000000}}",
+                 policies[p], p == 0 ? "tile_elements" : "sub_group_elements");
+        EXPECT_INT(scenario_parse(&scenario, text, "test", NULL, 0, &error), STATUS_OK);
+        double least = (double)model_parameters(&scenario.model) / 4096;
+        for (uint32_t i = 0; remedy_ladder_setting(&scenario, i, false, &ladder); i++) {
+            for (uint32_t r = 0; r < ladder.count; r++) {
+                const char *set = ladder.rungs[r].items[0], *value = strchr(set, '=') + 1;
+                if (strstr(set, "_elements=") != NULL) {
+                    EXPECT(atof(value) >= floor(least));
+                    halved++;
+                }
+            }
+        }
+        scenario_free(&scenario);
+    }
+    EXPECT(halved > 10);
+}
+
+TEST_MAIN(TEST(test_scenarios), TEST(test_gpus), TEST(test_said_and_none), TEST(test_no_tiny_pieces))

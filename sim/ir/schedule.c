@@ -137,7 +137,7 @@ const char *op_phase_word(enum op_phase phase)
     return words[phase];
 }
 
-/* -- names -- */
+/* -- ops -- */
 
 bool sched_op_moves(const struct schedule *schedule, const struct sched_op *op)
 {
@@ -157,6 +157,8 @@ const uint32_t *sched_moved_buffers(const struct schedule *schedule, const struc
     *count = counts[i];
     return operands[i];
 }
+
+/* -- names -- */
 
 const char *sched_op_text(const struct schedule *schedule, uint32_t op, char *buffer, size_t size)
 {

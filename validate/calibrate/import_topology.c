@@ -62,6 +62,7 @@ static enum status read_columns(struct import_source *source, uint32_t line, con
         topology->gpus++;
     }
     topology->count = devices;
+    /* "CPU Affinity", "NUMA Affinity", "GPU NUMA ID": two, two and three words */
     topology->affinities = count >= devices + 7 ? 3 : count >= devices + 4 ? 2 : count > devices;
     topology->devices = calloc(devices + 1u, sizeof *topology->devices);
     topology->ways = calloc(devices + 1u, devices + 1u);
